@@ -1,0 +1,200 @@
+# FlexFlow without CMake: builds, runs, tests and installs. `make help` lists what there is.
+#
+#   CXX, CXXFLAGS       compiler and its optimisation flags (default: g++, -O2)
+#   DEBUG=1             no optimisation, debug information, checked standard library
+#   SANITIZE=LIST       sanitizers, such as address,undefined; they build into a folder of their own
+#   BUILD=DIR           where everything that is built goes (default: build)
+#   FF_CUDA, FF_LEGION  AUTO, ON or OFF: optional plug-ins, each with a folder of its own
+#   ONEDNN_HOME=DIR     a oneDNN >= 3.0 of yours (default: the pinned package, installed into .venv)
+#   PYTHON              the interpreter that .venv is made with (default: python3)
+#   PREFIX, DESTDIR     where `make install` puts things (default: /usr/local)
+#   ARGS                further arguments of run, test and bench, such as ARGS="-k conv2d"
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SECONDARY:
+JOBS := $(shell nproc)
+ifeq ($(MAKELEVEL),0)
+MAKEFLAGS += -j$(JOBS)
+endif
+
+comma := ,
+PYTHON ?= python3
+PREFIX ?= /usr/local
+BUILD ?= build$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
+CXXFLAGS ?= $(if $(DEBUG),-O0,$(if $(SANITIZE),-O1,-O2))
+VERSION := $(shell cat VERSION)
+
+# ---- the environment: .venv, made and kept up to date as tools/requirements says ---------------------------------
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMPS := $(VENV)/.stamps
+
+# Made anew when another interpreter is asked for. The base interpreter is named, since `python3` may be the one in
+# .venv itself.
+$(STAMPS)/python: FORCE
+	@id=$$($(PYTHON) -c 'import sys; print(getattr(sys, "_base_executable", sys.executable), sys.version)') && \
+	if [ "$$id" != "$$(cat $@ 2>/dev/null)" ]; then \
+	  base=$${id%% *}; \
+	  "$$base" -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "flexflow: $$base cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }; \
+	  echo "making $(VENV) with $$base"; \
+	  rm -rf $(VENV) && "$$base" -m venv $(VENV) && mkdir -p $(STAMPS) && echo "$$id" > $@; \
+	fi
+
+# One pip at a time: several sets may be asked for by one parallel make.
+$(STAMPS)/%: tools/requirements/%.txt tools/requirements/run.txt $(STAMPS)/python
+	@echo "installing tools/requirements/$*.txt into $(VENV)"
+	@flock $(STAMPS) $(PY) -m pip install --quiet --disable-pip-version-check -r $< && touch $@
+
+# ---- the library ---------------------------------------------------------------------------------------------------
+ONEDNN = $(or $(ONEDNN_HOME),$(VENV))
+ONEDNN_READY := $(if $(ONEDNN_HOME),,$(STAMPS)/build)
+ONEDNN_LIBRARY = $(firstword $(wildcard $(addprefix $(ONEDNN)/,$(addsuffix /libdnnl.so.3,lib lib64 lib/x86_64-linux-gnu))))
+
+ifdef ONEDNN_HOME
+$(if $(ONEDNN_LIBRARY),,$(error No libdnnl.so.3 in $(ONEDNN_HOME)/lib: ONEDNN_HOME must name the prefix of a oneDNN >= 3.0))
+endif
+
+FLAGS := $(strip -std=c++20 -fPIC -fvisibility=hidden -fopenmp -Wall -Wextra -Werror=return-type $(CXXFLAGS) \
+  $(if $(DEBUG),-g -D_GLIBCXX_ASSERTIONS) \
+  $(if $(SANITIZE),-g -fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=undefined))
+INCLUDES = -Inative/src -Inative/include -I$(BUILD)/gen -isystem $(ONEDNN)/include
+# oneDNN lies beside the library in a build and in a wheel, in lib/flexflow in an installation. RPATH, not RUNPATH: an
+# LD_LIBRARY_PATH that points at another oneDNN must not win. Sanitized libraries find their runtime in the process.
+LINK := -Wl,--disable-new-dtags,-rpath,'$$ORIGIN:$$ORIGIN/flexflow' $(if $(SANITIZE),,-Wl,-z,defs)
+TYPE := $(if $(DEBUG),debug,release)$(if $(SANITIZE),+$(SANITIZE))
+
+SOURCES := $(wildcard $(addprefix native/,$(shell sed 's/\#.*//' native/sources.list)))
+OBJECTS := $(SOURCES:native/%.cc=$(BUILD)/obj/%.o)
+TEST_SOURCES := $(wildcard tests/native/*.cc)
+TEST_OBJECTS := $(TEST_SOURCES:tests/%.cc=$(BUILD)/obj/tests/%.o)
+NATIVE_TESTS := $(if $(TEST_SOURCES),$(BUILD)/native_tests)
+
+# As in CMakeLists.txt: libflexflow.so never depends on an optional part, but asking for one that is missing is an error.
+optional_part = $(if $(filter ON,$($(1))),$(if $(wildcard native/src/$(2)),,$(error $(1)=ON asks for $(3), but this \
+  version has none: there is no native/src/$(2). Use $(1)=AUTO or $(1)=OFF)))
+$(call optional_part,FF_CUDA,kernels/cuda/*.cu,CUDA kernels)
+$(call optional_part,FF_LEGION,engines/legion/*.cc,the Legion engine)
+
+# A make of its own, for two reasons: oneDNN is in place when its rules are read, and a bare `make -j` gets a bound
+# (a hundred compilers at once take more memory than most machines have).
+BOUNDED_MAKE = +@$(MAKE) --no-print-directory $(if $(filter -j,$(MAKEFLAGS)),-j$(JOBS))
+
+all: library ## build the library and the launcher flexflow_python (the default)
+library: $(ONEDNN_READY)
+	$(BOUNDED_MAKE) $(BUILD)/libflexflow.so $(BUILD)/flexflow_python
+native-tests: library
+	$(if $(NATIVE_TESTS),$(BOUNDED_MAKE) $(NATIVE_TESTS))
+
+$(BUILD)/libflexflow.so: $(OBJECTS) $(BUILD)/libdnnl.so.3
+	$(CXX) -shared $(FLAGS) $(LDFLAGS) $(LINK) -Wl,-soname,libflexflow.so -o $@ $^
+$(BUILD)/native_tests: $(TEST_OBJECTS) $(OBJECTS) $(BUILD)/libdnnl.so.3
+	$(CXX) $(FLAGS) $(LDFLAGS) $(LINK) -o $@ $^
+
+$(BUILD)/obj/tests/%.o: tests/%.cc $(BUILD)/gen/flags | $(BUILD)/gen/build_info.h
+	$(compile)
+$(BUILD)/obj/%.o: native/%.cc $(BUILD)/gen/flags | $(BUILD)/gen/build_info.h
+	$(compile)
+define compile
+	@echo "compiling $<"; mkdir -p $(@D)
+	@$(CXX) $(FLAGS) $(CPPFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
+endef
+-include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d)
+
+# Changed flags or another compiler recompile everything; the file is touched only then.
+COMPILER = $(shell $(CXX) --version | head -n 1)
+$(BUILD)/gen/build_info.h: FORCE
+	@sh tools/build_info.sh $@ "$(COMPILER)" "$(strip $(FLAGS) $(CPPFLAGS))" "$(TYPE)" $(ONEDNN)/include
+$(BUILD)/gen/flags: FORCE
+	@mkdir -p $(@D); printf '%s\n' "$(COMPILER)" "$(FLAGS) $(CPPFLAGS) $(INCLUDES)" "$(LDFLAGS)" > $@.new; \
+	if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+$(BUILD)/libdnnl.so.3: $(BUILD)/gen/flags $(ONEDNN_LIBRARY)
+	@mkdir -p $(@D); cp -L $(ONEDNN_LIBRARY) $@
+# Written every time: it names the checkout, which may have been moved.
+launcher = 's|@PACKAGE@|$(1)|; s|@LIBRARY@|$(2)|; s|@ENVIRONMENT@|$(3)|' tools/package/flexflow_python.in
+$(BUILD)/flexflow_python: FORCE
+	@mkdir -p $(@D); sed $(call launcher,$(CURDIR),$$here/libflexflow.so,$(CURDIR)/$(VENV)) > $@; chmod 755 $@
+
+# ---- running and checking --------------------------------------------------------------------------------------
+# A run from here uses this very build, whatever the shell has exported.
+RUN = FLEXFLOW_LIBRARY="$(abspath $(BUILD))/libflexflow.so" $(PY)
+
+run: library $(STAMPS)/run ## train a convolutional network on handwritten digits
+	@$(RUN) -m examples.python.keras.digits_cnn $(ARGS)
+test: native-tests $(STAMPS)/test ## run the test suite
+	$(if $(NATIVE_TESTS),timeout 900 $(NATIVE_TESTS))
+	$(RUN) -m pytest tests $(ARGS)
+check-builds: library $(STAMPS)/test ## try every way to build and install, in scratch folders
+	$(RUN) -m pytest tests/packaging -m packaging $(ARGS)
+sanitize: ## build with address and undefined-behaviour sanitizers into build-asan and test that
+	@$(MAKE) --no-print-directory BUILD=build-asan SANITIZE=address,undefined sanitized-test
+nightly: library $(STAMPS)/test ## the long tests and all benchmarks
+	$(RUN) -m pytest tests -m nightly $(ARGS)
+	$(MAKE) bench
+bench: library $(STAMPS)/test ## compare the training step with PyTorch's
+	$(RUN) benchmarks/training.py $(ARGS)
+lint: $(STAMPS)/lint ## check format, types, layers, size budgets and the generated interface
+	find native tests examples -name '*.h' -o -name '*.c' -o -name '*.cc' | xargs -r $(VENV)/bin/clang-format --dry-run -Werror
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(PY) -m mypy
+	$(PY) tools/check_layers.py
+	$(PY) tools/size.py
+	$(PY) tools/gen_abi.py --check
+format: $(STAMPS)/lint ## put C++ and Python into the house format
+	find native tests examples -name '*.h' -o -name '*.c' -o -name '*.cc' | xargs -r $(VENV)/bin/clang-format -i
+	$(VENV)/bin/ruff check --fix
+	$(VENV)/bin/ruff format
+venv: $(foreach set,build run test lint,$(STAMPS)/$(set)) ## only make .venv, complete
+wheel: $(STAMPS)/python ## build a wheel into build/dist
+	$(PY) -m pip wheel --no-deps --wheel-dir build/dist .
+
+# Python itself is not sanitized, so the runtime comes first in the process by preloading; libstdc++ goes with it, or
+# the first exception finds no thrower to hand over to. Leaks are checked where all code is ours: in the native tests.
+sanitized-test: native-tests $(STAMPS)/test
+	$(if $(NATIVE_TESTS),timeout 1800 $(NATIVE_TESTS))
+	LD_PRELOAD="$(foreach l,libasan.so libubsan.so libstdc++.so.6,$(shell $(CXX) -print-file-name=$(l)))" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	$(RUN) -m pytest tests --timeout 1200 $(ARGS)
+
+# ---- installing --------------------------------------------------------------------------------------------------
+TO = $(DESTDIR)$(PREFIX)
+SITE = lib/$(shell $(PYTHON) -c 'import sys; print("python%d.%d" % sys.version_info[:2])')/site-packages
+PACKAGE_FILES := $(shell find flexflow -type f ! -path '*/__pycache__/*')
+MANIFEST := lib/flexflow/install_manifest.txt
+# The same files as `cmake --install` puts there, and the same manifest, so that uninstall serves both.
+INSTALLED = lib/libflexflow.so lib/flexflow/libdnnl.so.3 include/flexflow_c.h bin/flexflow_python \
+  lib/pkgconfig/flexflow.pc lib/cmake/FlexFlow/FlexFlowConfig.cmake lib/cmake/FlexFlow/FlexFlowConfigVersion.cmake \
+  share/doc/flexflow/LICENSE share/doc/flexflow/NOTICE $(addprefix $(SITE)/,$(PACKAGE_FILES))
+
+install: library ## install into PREFIX: library, header, CMake and pkg-config files, Python package, launcher
+	@if [ -f "$(TO)/$(MANIFEST)" ]; then $(MAKE) --no-print-directory uninstall; fi
+	install -D -m 644 -t "$(TO)/lib" $(BUILD)/libflexflow.so
+	install -D -m 644 -t "$(TO)/lib/flexflow" $(BUILD)/libdnnl.so.3
+	install -D -m 644 -t "$(TO)/include" native/include/flexflow_c.h
+	install -D -m 644 -t "$(TO)/share/doc/flexflow" LICENSE NOTICE
+	install -d "$(TO)/bin" "$(TO)/lib/pkgconfig" "$(TO)/lib/cmake/FlexFlow"
+	sed 's|@VERSION@|$(VERSION)|' tools/package/flexflow.pc.in > "$(TO)/lib/pkgconfig/flexflow.pc"
+	for f in Config ConfigVersion; do \
+	  sed 's|@VERSION@|$(VERSION)|' tools/package/FlexFlow$$f.cmake.in > "$(TO)/lib/cmake/FlexFlow/FlexFlow$$f.cmake"; done
+	sed $(call launcher,$$here/../$(SITE),$$here/../lib/libflexflow.so,$$here/..) > "$(TO)/bin/flexflow_python"
+	chmod 755 "$(TO)/bin/flexflow_python"
+	@for f in $(PACKAGE_FILES); do install -D -m 644 "$$f" "$(TO)/$(SITE)/$$f" || exit 1; done
+	@printf '%s\n' $(INSTALLED) > "$(TO)/$(MANIFEST)"
+uninstall: ## remove what an installation put into PREFIX, and nothing else
+	@[ -f "$(TO)/$(MANIFEST)" ] || { echo "flexflow: nothing is installed in $(TO) (no $(MANIFEST))" >&2; exit 1; }
+	cd "$(TO)" && xargs -d '\n' rm -f < $(MANIFEST) && rm $(MANIFEST)
+	@cd "$(TO)" && for d in lib/flexflow lib/cmake/FlexFlow share/doc/flexflow lib/python*/site-packages/flexflow; do \
+	  if [ -d "$$d" ]; then find "$$d" -name __pycache__ -prune -exec rm -r {} + ; find "$$d" -type d -empty -delete; fi; done
+
+clean: ## remove what was built here (.venv stays: `rm -r .venv` removes it)
+	rm -rf $(BUILD)
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1@\2/p' $(firstword $(MAKEFILE_LIST)) | column -t -s @
+	@sed -n '/^#  /s/^#//p' $(firstword $(MAKEFILE_LIST))
+
+FORCE:
+.PHONY: FORCE all library native-tests run test check-builds sanitize sanitized-test nightly bench lint format venv wheel \
+  install uninstall clean help

@@ -1,0 +1,158 @@
+"""The library: loaded once, when first needed; its statuses become exceptions, its handles objects.
+
+Nothing outside ``flexflow.core`` uses ctypes, and in it little but this file and ``arrays.py``.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any, Optional
+
+import numpy as np
+
+from flexflow.core import _abi
+from flexflow.core._find import library_path
+
+
+class FlexFlowError(RuntimeError):
+    """A call came at the wrong time, or on something that was closed or deleted.
+
+    >>> FFModel(FFConfig()).forward()
+    Traceback (most recent call last):
+    ...
+    flexflow.core._lib.FlexFlowError: forward: the model is not compiled; call compile() first
+    """
+
+
+_EXCEPTIONS: dict[int, type[Exception]] = {
+    _abi.FF_ERROR_VALUE: ValueError,
+    _abi.FF_ERROR_TYPE: TypeError,
+    _abi.FF_ERROR_STATE: FlexFlowError,
+    _abi.FF_ERROR_MEMORY: MemoryError,
+}
+
+_library: Optional[ctypes.CDLL] = None
+_lock = threading.Lock()
+
+
+def library() -> ctypes.CDLL:
+    """The library, loaded by the first call.
+
+    Raises:
+        ImportError: it is missing, cannot be loaded, or is of another build than this package.
+    """
+    global _library
+    if _library is None:
+        with _lock:
+            if _library is None:
+                _library = _load(str(library_path()))
+    return _library
+
+
+def _load(path: str) -> ctypes.CDLL:
+    try:
+        loaded = ctypes.CDLL(path)
+    except OSError as error:
+        raise ImportError(f"cannot load {path}: {error}; build it again with `make`") from error
+    try:
+        _abi.declare(loaded)
+    except AttributeError as error:
+        raise ImportError(
+            f"{path} is of another version than the package in {__file__}: {error}; "
+            "build again, or let FLEXFLOW_LIBRARY name the library that belongs to it"
+        ) from error
+    return loaded
+
+
+def check(status: int) -> None:
+    """Raise what a status of the library stands for, with its message."""
+    if status == _abi.FF_OK:
+        return
+    message = library().ff_last_error().decode()
+    if status in _EXCEPTIONS:
+        raise _EXCEPTIONS[status](message)
+    raise RuntimeError(f"{message} (this is a fault of FlexFlow; please report it)")
+
+
+def call(function: str, *arguments: Any) -> None:
+    """Call a function of the C interface and check its status."""
+    status = getattr(library(), function)(*arguments)
+    if status:
+        check(status)
+
+
+def text(function: str, *arguments: Any) -> str:
+    """Call a function whose last argument takes a text."""
+    out = ctypes.c_char_p()
+    call(function, *arguments, ctypes.byref(out))
+    return (out.value or b"").decode()
+
+
+def describe(what: str) -> str:
+    """What the library tells about itself: ``"version"``, ``"build"``, ``"options"``, ``"engines"``,
+    ``"devices"``, ``"cpu"``, ``"ops"``, or ``"op:NAME"``.
+
+    Raises:
+        ValueError: there is no such topic.
+
+    >>> "linear" in describe("ops").split()
+    True
+    """
+    return text("ff_describe", what.encode())
+
+
+class Handle:
+    """An object of the library, closed with this one or by ``close()``, whichever comes first."""
+
+    def __init__(self, function: str, *arguments: Any) -> None:
+        handle = ctypes.c_uint64()
+        call(function, *arguments, ctypes.byref(handle))
+        self.value: int = handle.value
+        self._finalizer = weakref.finalize(self, library().ff_close, handle.value)
+
+    def close(self) -> None:
+        """Free the object now; what uses the handle afterwards gets a FlexFlowError."""
+        self._finalizer()
+
+
+def attributes(values: Mapping[str, Any]) -> Any:
+    """Attributes as an array of ``ff_attr``; None values are left out."""
+    given = {name: value for name, value in values.items() if value is not None}
+    array = (_abi.ff_attr * len(given))()
+    for slot, (name, value) in zip(array, given.items()):
+        slot.name = name.encode()
+        _set_value(slot, name, value)
+    return array
+
+
+def _set_value(slot: Any, name: str, value: Any) -> None:
+    if isinstance(value, (bool, np.bool_)):
+        slot.type, slot.i = _abi.FF_ATTR_BOOL, value
+    elif isinstance(value, (int, np.integer)):
+        slot.type, slot.i = _abi.FF_ATTR_INT, _int64(name, value)
+    elif isinstance(value, (float, np.floating)):
+        slot.type, slot.f = _abi.FF_ATTR_FLOAT, value
+    elif isinstance(value, str):
+        slot.type, slot.s = _abi.FF_ATTR_STRING, value.encode()
+    elif isinstance(value, Sequence):
+        numbers = [_int64(name, item) for item in value]
+        slot.type, slot.n = _abi.FF_ATTR_INTS, len(numbers)
+        slot.ints = (ctypes.c_int64 * len(numbers))(*numbers)
+    else:
+        raise TypeError(f"{name}: got {value!r}, expected a number, a string or a list of integers")
+
+
+def _int64(name: str, value: Any) -> int:
+    if not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name}: got {value!r}, expected an integer")
+    if not -(2**63) <= value < 2**63:
+        raise ValueError(f"{name}: {value} does not fit 64 bits")
+    return int(value)
+
+
+def tensor_list(tensors: Sequence[int]) -> Any:
+    """Numbers of tensors as a C array."""
+    return (ctypes.c_int64 * len(tensors))(*tensors)

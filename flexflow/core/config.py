@@ -1,0 +1,317 @@
+"""What a program is run with: defaults, then the command line, then explicit arguments."""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+from numbers import Real
+from typing import Any, Optional, Union
+
+from flexflow.core._lib import FlexFlowError
+
+_Kind = Union[type, bool]
+
+# Flag -> the field it sets, and how: a type takes the next argument, True takes none.
+_FLAGS: dict[str, tuple[str, _Kind]] = {
+    "-e": ("epochs", int),
+    "--epochs": ("epochs", int),
+    "-b": ("batch_size", int),
+    "--batch-size": ("batch_size", int),
+    "--lr": ("learning_rate", float),
+    "--learning-rate": ("learning_rate", float),
+    "--wd": ("weight_decay", float),
+    "--weight-decay": ("weight_decay", float),
+    "-p": ("print_freq", int),
+    "--print-freq": ("print_freq", int),
+    "-d": ("dataset_path", str),
+    "--dataset": ("dataset_path", str),
+    "-ll:cpu": ("devices", int),
+    "-ll:fsize": ("device_mem", int),
+    "--profiling": ("profiling", True),
+    "--fusion": ("perform_fusion", True),
+    "--only-data-parallel": ("only_data_parallel", True),
+    "--budget": ("search_budget", int),
+    "--search-budget": ("search_budget", int),
+    "--alpha": ("search_alpha", float),
+    "--search-alpha": ("search_alpha", float),
+    "--overlap": ("search_overlap_backward_update", True),
+    "--import": ("import_strategy_file", str),
+    "--import-strategy": ("import_strategy_file", str),
+    "--export": ("export_strategy_file", str),
+    "--export-strategy": ("export_strategy_file", str),
+    "--taskgraph": ("export_strategy_task_graph_file", str),
+    "--compgraph": ("export_strategy_computation_graph_file", str),
+    "--include-costs-dot-graph": ("include_costs_dot_graph", True),
+    "--substitution-json": ("substitution_json_path", str),
+    "--enable-parameter-parallel": ("enable_parameter_parallel", True),
+    "--enable-attribute-parallel": ("enable_attribute_parallel", True),
+    "--enable-propagation": ("enable_propagation", True),
+    "--enable-inplace-optimizations": ("enable_inplace_optimizations", True),
+    "--allow-tensor-op-math-conversion": ("allow_tensor_op_math_conversion", True),
+    "--memory-search": ("perform_memory_search", True),
+    "--search-num-nodes": ("search_num_nodes", int),
+    "--search-num-workers": ("search_num_workers", int),
+    "--base-optimize-threshold": ("base_optimize_threshold", int),
+    "--machine-model-version": ("machine_model_version", int),
+    "--machine-model-file": ("machine_model_file", str),
+    "--simulator-workspace-size": ("simulator_work_space_size", int),
+    "--simulator-segment-size": ("simulator_segment_size", int),
+    "--simulator-max-num-segments": ("simulator_max_num_segments", int),
+    "--python-data-loader-type": ("python_data_loader_type", int),
+    "--ff-engine": ("engine", str),
+    "--ff-device": ("device", str),
+    "--ff-threads": ("threads", int),
+    "--ff-seed": ("seed", int),
+}
+# Flags of FlexFlow, with a number each, that cannot be followed.
+_REFUSED = {
+    "-ll:gpu": "this version computes on CPUs; -ll:cpu sets the number of devices",
+    "--nodes": "the number of nodes is that of the processes that were started",
+}
+_LEGION = ("-ll:", "-lg:", "-dm:", "-hl:", "-realm:", "-cuda:", "-numa:", "-level", "-logfile")
+# Read by the search for a strategy, which this version lacks.
+_SEARCH = frozenset(
+    field
+    for field, _ in _FLAGS.values()
+    if field.startswith(("search_", "import_", "export_", "simulator_", "machine_", "substitution"))
+    or field in ("perform_memory_search", "enable_parameter_parallel", "enable_attribute_parallel")
+)
+_LEAST = {
+    "epochs": 1,
+    "batch_size": 1,
+    "devices": 1,
+    "threads": 0,
+    "seed": 0,
+    "learning_rate": 0,
+    "weight_decay": 0,
+    "print_freq": 0,
+}
+_warned: set[str] = set()
+
+
+def _warn_once(message: str) -> None:
+    if message not in _warned:
+        _warned.add(message)
+        warnings.warn(message, stacklevel=4)
+
+
+class FFConfig:
+    """The configuration of models: defaults, then FlexFlow's flags in ``sys.argv`` (which stays as
+    it is, and what is not ours is left alone), then the arguments given here.
+
+    Fields, with their flags:
+        epochs (``-e``, ``--epochs``), batch_size (``-b``, ``--batch-size``): for scripts to read;
+            batch_size is the global one.
+        learning_rate (``--lr``), weight_decay (``--wd``): what an optimizer takes when it is made
+            without its own.
+        print_freq (``-p``): ``fit`` prints a line after every so many steps; 0: once an epoch.
+        dataset_path (``-d``, ``--dataset``): for scripts to read.
+        devices (``-ll:cpu``): how many devices, each a team of threads, split the work.
+        threads (``--ff-threads``): threads of all devices together; 0: one per core.
+        engine (``--ff-engine``): name of the engine, "" for the best that there is.
+        device (``--ff-device``): "cpu", or "reference" for plain loops.
+        seed (``--ff-seed``): of initial weights, dropout and shuffling where they have none.
+        profiling (``--profiling``): time each operator; ``fit`` prints the table at its end.
+        perform_fusion (``--fusion``): join neighbouring operators.
+        enable_tracing: kept for FlexFlow's scripts; plans are always prepared.
+        The remaining fields have the names that FlexFlow's ``FFConfig`` has in C++.
+
+    Raises:
+        TypeError: an argument is no field, or of a wrong type.
+        ValueError: an argument or a flag has a wrong value.
+
+    >>> FFConfig(batch_size=32).batch_size
+    32
+    """
+
+    epochs: int = 1
+    batch_size: int = 64
+    learning_rate: float = 0.01
+    weight_decay: float = 0.0001
+    print_freq: int = 0
+    dataset_path: str = ""
+    devices: int = 1
+    threads: int = 0
+    engine: str = ""
+    device: str = "cpu"
+    seed: int = 0
+    device_mem: int = 0
+    profiling: bool = False
+    perform_fusion: bool = True
+    enable_tracing: bool = False
+    only_data_parallel: bool = False
+    search_budget: int = -1
+    search_alpha: float = 1.2
+    search_overlap_backward_update: bool = False
+    import_strategy_file: str = ""
+    export_strategy_file: str = ""
+    export_strategy_task_graph_file: str = ""
+    export_strategy_computation_graph_file: str = ""
+    include_costs_dot_graph: bool = False
+    substitution_json_path: str = ""
+    enable_sample_parallel: bool = True
+    enable_parameter_parallel: bool = False
+    enable_attribute_parallel: bool = False
+    enable_propagation: bool = False
+    enable_inplace_optimizations: bool = False
+    allow_tensor_op_math_conversion: bool = False
+    perform_memory_search: bool = False
+    search_num_nodes: int = 0
+    search_num_workers: int = 0
+    base_optimize_threshold: int = 10
+    machine_model_version: int = 0
+    machine_model_file: str = ""
+    simulator_work_space_size: int = 2 << 30
+    simulator_segment_size: int = 16 << 20
+    simulator_max_num_segments: int = 1
+    python_data_loader_type: int = 2
+
+    def __init__(self, **fields: Any) -> None:
+        self._explicit = frozenset(fields)
+        self._given: set[str] = set(fields)
+        self._trace: Optional[int] = None
+        for name, value in fields.items():
+            if name.startswith("_") or name not in FFConfig.__annotations__:
+                raise TypeError(f"FFConfig has no field {name!r}{_did_you_mean(name)}")
+            setattr(self, name, value)
+        self.parse_args()
+        self._warn_without_effect()
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            value = _checked(name, value)
+        object.__setattr__(self, name, value)
+
+    # ---- the command line ----
+    def parse_args(self) -> None:
+        """Read ``sys.argv`` again; fields that were given as arguments keep their values.
+
+        Raises:
+            ValueError: a flag has no value or a wrong one.
+        """
+        arguments = iter(sys.argv[1:])
+        for argument in arguments:
+            flag, equals, value = argument.partition("=")
+            if flag in _REFUSED:
+                self._refuse(flag, value if equals else next(arguments, "0"))
+            elif flag not in _FLAGS:
+                _warn_if_near(flag)
+            elif _FLAGS[flag][1] is True:
+                self._set_from(flag, True)
+            else:
+                self._set_from(flag, value if equals else next(arguments, None))
+
+    def given(self, name: str) -> bool:
+        """Whether a field was set by an argument or a flag.
+
+        >>> FFConfig(seed=1).given("seed"), FFConfig().given("seed")
+        (True, False)
+        """
+        return name in self._given
+
+    def _set_from(self, flag: str, text: Union[str, bool, None]) -> None:
+        field, kind = _FLAGS[flag]
+        try:
+            value = text if kind is True else kind(text)  # type: ignore[operator]
+        except (TypeError, ValueError):
+            came = "no value" if text is None else repr(text)
+            message = f"{flag}: got {came}, expected {'a number' if kind is float else 'an integer'}"
+            if len(flag) > 2:
+                raise ValueError(message) from None
+            # One letter is easily another program's: pytest's -p, for one.
+            _warn_once(f"FFConfig: {message}; ignored")
+            return
+        self._given.add(field)
+        if field not in self._explicit:
+            setattr(self, field, value)
+
+    def _refuse(self, flag: str, value: str) -> None:
+        if not (flag == "-ll:gpu" and value == "0"):
+            _warn_once(f"FFConfig: {flag} has no effect: {_REFUSED[flag]}")
+
+    def _warn_without_effect(self) -> None:
+        useless = sorted(self._given & _SEARCH)
+        if useless:
+            _warn_once(
+                f"FFConfig: {', '.join(useless)}: without effect, since this version does not "
+                "search for a strategy"
+            )
+
+    # ---- the machine ----
+    @property
+    def workers_per_node(self) -> int:
+        """How many devices a node has."""
+        return self.devices
+
+    @property
+    def num_nodes(self) -> int:
+        """How many nodes take part."""
+        return 1
+
+    # ---- time ----
+    def get_current_time(self) -> float:
+        """Microseconds since an arbitrary moment; all that was run before is done.
+
+        >>> config = FFConfig()
+        >>> start = config.get_current_time()
+        >>> config.get_current_time() >= start
+        True
+        """
+        return time.perf_counter() * 1e6
+
+    def begin_trace(self, trace_id: int) -> None:
+        """Mark the begin of a repeated piece of work. Plans are prepared without such marks, so
+        this only checks that they pair up.
+
+        Raises:
+            FlexFlowError: another trace has not ended.
+        """
+        if self._trace not in (None, trace_id):  # begun again after an interrupted loop
+            raise FlexFlowError(
+                f"begin_trace({trace_id}): trace {self._trace} has not ended; "
+                f"call end_trace({self._trace}) first"
+            )
+        self._trace = trace_id
+
+    def end_trace(self, trace_id: int) -> None:
+        """Mark the end of what ``begin_trace`` began.
+
+        Raises:
+            FlexFlowError: no such trace was begun.
+        """
+        if self._trace != trace_id:
+            open_trace = "none" if self._trace is None else self._trace
+            raise FlexFlowError(f"end_trace({trace_id}): the trace that was begun is {open_trace}")
+        self._trace = None
+
+
+def _checked(name: str, value: Any) -> Any:
+    """A value for a field, in the field's type."""
+    if name not in FFConfig.__annotations__:
+        raise AttributeError(f"FFConfig has no field {name!r}{_did_you_mean(name)}")
+    kind = type(getattr(FFConfig, name))
+    if kind in (int, float) and isinstance(value, Real) and not isinstance(value, bool):
+        value = float(value) if kind is float else value if value % 1 else int(value)
+    if type(value) is not kind:
+        raise TypeError(f"FFConfig.{name}: got {value!r}, expected a value of type {kind.__name__}")
+    if name in _LEAST and not value >= _LEAST[name]:
+        raise ValueError(f"FFConfig.{name}: got {value!r}, expected at least {_LEAST[name]}")
+    return value
+
+
+def _did_you_mean(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, FFConfig.__annotations__, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _warn_if_near(flag: str) -> None:
+    if not flag.startswith("-") or flag.startswith(_LEGION) or len(flag) < 4:
+        return
+    from difflib import get_close_matches
+
+    near = get_close_matches(flag, _FLAGS, 1, 0.85)
+    if near:
+        _warn_once(f"FFConfig: {flag} is not one of FlexFlow's flags; did you mean {near[0]}?")

@@ -1,0 +1,195 @@
+"""Data sets: arrays that feed input tensors, batch by batch."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Optional, Union
+
+import numpy as np
+
+from flexflow.core import _abi
+from flexflow.core._lib import FlexFlowError, Handle, call, tensor_list
+from flexflow.core.arrays import column, expect_finite, to_storage, view
+from flexflow.core.tensor import Tensor
+from flexflow.core.types import DataTypeLike, as_data_type
+
+if TYPE_CHECKING:
+    from flexflow.core.model import FFModel
+
+_READ_AHEAD = 2  # batches
+
+
+class DataSet:
+    """Arrays of equally many rows, each for an input. They are not copied, and kept alive.
+
+    >>> data = DataSet([(x, np.zeros((100, 16), np.float32))])
+    >>> data.num_samples
+    100
+    """
+
+    def __init__(self, columns: Sequence[tuple[Tensor, np.ndarray]]) -> None:
+        self._arrays = [to_storage(array, tensor.data_type) for tensor, array in columns]
+        views = (_abi.ff_array * len(columns))()
+        for i, (tensor, _) in enumerate(columns):
+            views[i] = view(self._arrays[i], tensor.data_type)
+        model = columns[0][0].owner()
+        self.num_samples = len(self._arrays[0])
+        self._handle = Handle(
+            "ff_dataset_create",
+            model.graph_handle,
+            tensor_list([tensor.id for tensor, _ in columns]),
+            views,
+            len(columns),
+        )
+
+    @property
+    def handle(self) -> int:
+        """The library's number for it."""
+        return self._handle.value
+
+    def begin(
+        self,
+        batch_size: int,
+        *,
+        shuffle: bool = False,
+        seed: int = 0,
+        epoch: int = 0,
+        drop_last: bool = False,
+    ) -> None:
+        """Start an epoch. The order of a shuffled one depends on ``seed`` and ``epoch`` alone."""
+        self.batch_size = batch_size
+        call("ff_dataset_begin", self.handle, batch_size, shuffle, seed, epoch, drop_last, 0)
+
+    def read_ahead(self, position: int, rows: int) -> None:
+        """Ask the system to fetch rows of memory-mapped arrays from their files."""
+        for array in self._arrays:
+            mapped = getattr(array, "_mmap", None)
+            if mapped is None:
+                continue
+            base = np.frombuffer(mapped, np.uint8).ctypes.data
+            start = array.ctypes.data - base + position * array.strides[0]
+            start -= start % mmap.PAGESIZE
+            length = min(rows * array.strides[0], len(mapped) - start)
+            if length > 0:
+                mapped.madvise(mmap.MADV_WILLNEED, start, length)
+
+
+class SingleDataLoader:
+    """The data of one input or of the label.
+
+    Args:
+        ffmodel: the model.
+        input: the tensor that it feeds.
+        full_input: an array of (samples, ...) with the tensor's further extents (a last extent 1
+            may be missing), or a tensor with an attached array. An array of the tensor's type is
+            not copied; others are converted, and floats are never made integers.
+        num_samples: how many of its rows count; None: all.
+        data_type: must be the tensor's; None is that.
+        shuffle: draw a new order in each epoch, the same for all loaders of a model.
+        drop_last: leave out a last, smaller batch.
+        prefetch: batches to read ahead from the file of a memory-mapped array (np.memmap); arrays
+            in memory need none.
+        allow_nan: take NaN and infinity as data.
+
+    Raises:
+        ValueError: wrong extents, no samples, NaN or infinity, or a number out of range.
+        TypeError: data that do not convert, or another type than the tensor's.
+
+    >>> loader = SingleDataLoader(ffmodel, x, np.zeros((100, 16), np.float32), 100)
+    >>> loader.num_samples, len(loader)
+    (100, 2)
+    """
+
+    def __init__(
+        self,
+        ffmodel: FFModel,
+        input: Tensor,
+        full_input: Union[np.ndarray, Tensor, Sequence[Any]],
+        num_samples: Optional[int] = None,
+        data_type: Optional[DataTypeLike] = None,
+        *,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        prefetch: int = _READ_AHEAD,
+        allow_nan: bool = False,
+    ) -> None:
+        if not isinstance(input, Tensor):
+            raise TypeError(f"SingleDataLoader: input is {input!r}, expected a Tensor")
+        self._seed = input.owner(ffmodel).ffconfig.seed
+        if data_type is not None and as_data_type(data_type) is not input.data_type:
+            raise TypeError(
+                f"SingleDataLoader: data_type is {data_type}, but {input.name} is of "
+                f"{input.data_type}; create the tensor with the type that you want"
+            )
+        if isinstance(full_input, Tensor):
+            full_input = full_input.owner(ffmodel).attached(full_input)
+        self.input = input
+        self.shuffle = shuffle
+        self.drop_last = drop_last
+        self.prefetch = prefetch
+        self._full = column(full_input, input, f"data for {input.name}")
+        if not allow_nan:
+            expect_finite(self._full, f"data for {input.name}")
+        self.epoch = 0
+        self.num_samples = len(self._full) if num_samples is None else num_samples
+
+    @property
+    def num_samples(self) -> int:
+        """How many samples it walks through; setting it starts the epoch again."""
+        return len(self.array)
+
+    @num_samples.setter
+    def num_samples(self, count: int) -> None:
+        if not 1 <= count <= len(self._full):
+            raise ValueError(
+                f"num_samples: got {count}, expected 1 to {len(self._full)}, the rows of the data "
+                f"for {self.input.name}"
+            )
+        self.array = self._full[:count]
+        self._data = DataSet([(self.input, self.array)])
+        self._begin()
+
+    def __len__(self) -> int:
+        """How many batches an epoch has."""
+        whole, rest = divmod(self.num_samples, self.input.dims[0])
+        return whole + (rest > 0 and not self.drop_last)
+
+    def next_batch(self, ffmodel: Optional[FFModel] = None) -> int:
+        """Copy the next batch into the input, and move on.
+
+        Returns:
+            The rows of the batch; the last one may be smaller.
+
+        Raises:
+            FlexFlowError: the epoch is over, or the model is not compiled.
+        """
+        model = self.input.owner(ffmodel)
+        rows = ctypes.c_int64()
+        call("ff_next_batch", model.compiled_handle, self._data.handle, ctypes.byref(rows))
+        if rows.value == 0:
+            raise FlexFlowError(
+                f"next_batch: all {self.num_samples} samples for {self.input.name} were given out; "
+                "call reset() to start the next epoch"
+            )
+        self._position += rows.value
+        self._data.read_ahead(self._position, self.prefetch * rows.value)
+        model.note_batch(self.input, rows.value, self.epoch if self.shuffle else None)
+        return rows.value
+
+    def reset(self) -> None:
+        """Start the next epoch from the first batch."""
+        if self._position:
+            self.epoch += 1
+        self._begin()
+
+    def _begin(self) -> None:
+        self._position = 0
+        self._data.begin(
+            self.input.dims[0],
+            shuffle=self.shuffle,
+            seed=self._seed,
+            epoch=self.epoch,
+            drop_last=self.drop_last,
+        )

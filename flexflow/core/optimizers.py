@@ -1,0 +1,163 @@
+"""Optimizers: what ``update`` does with the gradients."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from typing import TYPE_CHECKING, Any, ClassVar, Optional
+
+if TYPE_CHECKING:
+    from flexflow.core.model import FFModel
+
+
+class Optimizer:
+    """What all optimizers have in common: a learning rate, which can change while training runs."""
+
+    kind: ClassVar[str]
+
+    def __init__(self, learning_rate: float) -> None:
+        self._models: weakref.WeakSet[FFModel] = weakref.WeakSet()
+        self.set_learning_rate(learning_rate)
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the next step."""
+        return self._learning_rate
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Set the learning rate; compiled models take it from their next step on.
+
+        Raises:
+            ValueError: negative or not finite.
+
+        >>> optimizer = SGDOptimizer(ffmodel)
+        >>> optimizer.set_learning_rate(0.5)
+        >>> optimizer.learning_rate
+        0.5
+        """
+        self._learning_rate = _number("lr", lr)
+        for model in self._models:
+            model.set_scalar("learning_rate", lr)
+
+    def attributes(self) -> dict[str, Any]:
+        """The attributes of the operator that updates a weight."""
+        raise NotImplementedError
+
+    def attach(self, model: FFModel) -> None:
+        """Serve a model from now on; called by its ``compile``."""
+        self._models.add(model)
+
+    def detach(self, model: FFModel) -> None:
+        """Serve a model no more."""
+        self._models.discard(model)
+
+
+class SGDOptimizer(Optimizer):
+    """Stochastic gradient descent: g = dW + weight_decay * W; with momentum
+    v = momentum * v + g and g = v, or g + momentum * v by Nesterov; W -= lr * g.
+
+    Args:
+        ffmodel: the model, whose configuration says what is not given here.
+        lr: None: FFConfig's learning_rate, 0.01 unless it was set.
+        momentum: in [0, 1).
+        nesterov: needs a momentum.
+        weight_decay: None: FFConfig's if it was set, else 0.
+
+    Raises:
+        ValueError: a number out of its range.
+
+    >>> SGDOptimizer(ffmodel, lr=0.1, momentum=0.9).attributes()
+    {'momentum': 0.9, 'nesterov': False, 'weight_decay': 0.0}
+    """
+
+    kind = "sgd"
+
+    def __init__(
+        self,
+        ffmodel: FFModel,
+        lr: Optional[float] = None,
+        momentum: float = 0.0,
+        nesterov: bool = False,
+        weight_decay: Optional[float] = None,
+    ) -> None:
+        config = ffmodel.ffconfig
+        super().__init__(config.learning_rate if lr is None else lr)
+        self.momentum = _number("momentum", momentum, below=1)
+        self.nesterov = bool(nesterov)
+        self.weight_decay = _weight_decay(ffmodel, weight_decay)
+        if self.nesterov and self.momentum == 0:
+            raise ValueError("SGDOptimizer: nesterov=True needs a momentum above 0")
+
+    def attributes(self) -> dict[str, Any]:
+        """The attributes of the operator that updates a weight."""
+        return {
+            "momentum": self.momentum,
+            "nesterov": self.nesterov,
+            "weight_decay": self.weight_decay,
+        }
+
+
+class AdamOptimizer(Optimizer):
+    """Adam (Kingma and Ba, 2015): g = dW + weight_decay * W; m and v are running means of g and
+    g * g; W -= alpha * sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + epsilon) in step t.
+
+    Args:
+        ffmodel: the model, whose configuration says what is not given here.
+        alpha: the learning rate; None: FFConfig's if it was set, else 0.001.
+        beta1, beta2: in [0, 1).
+        weight_decay: None: FFConfig's if it was set, else 0.
+        epsilon: above 0.
+
+    Raises:
+        ValueError: a number out of its range.
+
+    >>> AdamOptimizer(ffmodel).learning_rate
+    0.001
+    """
+
+    kind = "adam"
+
+    def __init__(
+        self,
+        ffmodel: FFModel,
+        alpha: Optional[float] = None,
+        beta1: float = 0.9,
+        beta2: float = 0.999,
+        weight_decay: Optional[float] = None,
+        epsilon: float = 1e-8,
+    ) -> None:
+        config = ffmodel.ffconfig
+        if alpha is None:
+            alpha = config.learning_rate if config.given("learning_rate") else 0.001
+        super().__init__(alpha)
+        self.beta1 = _number("beta1", beta1, below=1)
+        self.beta2 = _number("beta2", beta2, below=1)
+        self.epsilon = _number("epsilon", epsilon)
+        self.weight_decay = _weight_decay(ffmodel, weight_decay)
+        if self.epsilon == 0:
+            raise ValueError("AdamOptimizer: epsilon is 0, expected a number above 0")
+
+    def attributes(self) -> dict[str, Any]:
+        """The attributes of the operator that updates a weight."""
+        return {
+            "beta1": self.beta1,
+            "beta2": self.beta2,
+            "epsilon": self.epsilon,
+            "weight_decay": self.weight_decay,
+        }
+
+
+def _number(name: str, value: Any, below: float = math.inf) -> float:
+    if isinstance(value, (int, float)) and 0 <= value < below:
+        return float(value)
+    limit = "" if below == math.inf else f" and below {below}"
+    raise ValueError(f"{name}: got {value!r}, expected a finite number of at least 0{limit}")
+
+
+def _weight_decay(model: FFModel, given: Optional[float]) -> float:
+    """FlexFlow's optimizers begin with no decay, its configuration with a small one: the latter
+    counts only if somebody asked for it."""
+    if given is not None:
+        return _number("weight_decay", given)
+    config = model.ffconfig
+    return config.weight_decay if config.given("weight_decay") else 0.0

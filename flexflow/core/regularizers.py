@@ -1,0 +1,67 @@
+"""Penalties on the size of weights: what they add to the gradient in each step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flexflow.core.types import RegularizerMode, check_enum
+
+
+class Regularizer:
+    """A penalty with a strength >= 0, as FlexFlow has it: L1 adds ``strength * sign(w)`` to the
+    gradient of a weight, L2 adds ``strength * w``.
+
+    Raises:
+        TypeError: ``type`` is no RegularizerMode.
+        ValueError: the strength is negative or not finite.
+
+    >>> Regularizer(RegularizerMode.REG_MODE_L2, 0.01).type
+    <RegularizerMode.REG_MODE_L2: 19>
+    """
+
+    def __init__(self, type: RegularizerMode, _lambda: float) -> None:
+        self.type = check_enum(RegularizerMode, type, "Regularizer")
+        if not 0 <= _lambda < float("inf"):
+            raise ValueError(f"Regularizer: the strength is {_lambda!r}, expected a number >= 0")
+        self._lambda = float(_lambda)
+
+
+class L1Regularizer(Regularizer):
+    """L1 with a strength.
+
+    >>> L1Regularizer(0.01).type
+    <RegularizerMode.REG_MODE_L1: 18>
+    """
+
+    def __init__(self, l1: float = 0.01) -> None:
+        super().__init__(RegularizerMode.REG_MODE_L1, l1)
+
+
+class L2Regularizer(Regularizer):
+    """L2 with a strength.
+
+    >>> L2Regularizer(0.5).type
+    <RegularizerMode.REG_MODE_L2: 19>
+    """
+
+    def __init__(self, l2: float = 0.01) -> None:
+        super().__init__(RegularizerMode.REG_MODE_L2, l2)
+
+
+def regularizer_attributes(regularizer: Any) -> dict[str, float]:
+    """What a penalty sets on a weight. Any object with FlexFlow's ``type`` and ``_lambda`` will do.
+
+    Raises:
+        TypeError: it has none.
+
+    >>> regularizer_attributes(L2Regularizer(0.5))
+    {'l2': 0.5}
+    """
+    try:
+        mode, strength = regularizer.type, float(regularizer._lambda)
+    except AttributeError:
+        raise TypeError(
+            f"kernel_regularizer: got {regularizer!r}, expected L1Regularizer or L2Regularizer"
+        ) from None
+    name = {RegularizerMode.REG_MODE_L1: "l1", RegularizerMode.REG_MODE_L2: "l2"}.get(mode)
+    return {} if name is None else {name: strength}

@@ -1,0 +1,94 @@
+"""Layers that only move elements: one line each.
+
+In the examples, ``x`` is a float tensor of shape (64, 16) and ``images`` one of (64, 3, 32, 32).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Optional, Union
+
+from flexflow.core.elementwise import ElementwiseOps
+from flexflow.core.tensor import Tensor
+
+
+class ShapeOps(ElementwiseOps):
+    """Methods of FFModel."""
+
+    def flat(self, input: Tensor, name: Optional[str] = None) -> Tensor:
+        """(N, ...) -> (N, all the rest).
+
+        >>> ffmodel.flat(images).dims
+        (64, 3072)
+        """
+        return self._op("flat", [input], name)
+
+    def reshape(self, input: Tensor, shape: Sequence[int], name: Optional[str] = None) -> Tensor:
+        """The same elements in another shape; one extent may be -1.
+
+        Raises:
+            ValueError: the numbers of elements differ.
+
+        >>> ffmodel.reshape(x, [64, 4, -1]).dims
+        (64, 4, 4)
+        """
+        return self._op("reshape", [input], name, shape=shape)
+
+    def transpose(self, input: Tensor, perm: Sequence[int], name: Optional[str] = None) -> Tensor:
+        """Axes in another order: axis i of the result is axis perm[i] of the input.
+
+        >>> ffmodel.transpose(images, [0, 2, 3, 1]).dims
+        (64, 32, 32, 3)
+        """
+        return self._op("transpose", [input], name, perm=perm)
+
+    def concat(self, tensors: Sequence[Tensor], axis: int, name: Optional[str] = None) -> Tensor:
+        """Tensors of one type one after the other along an axis; other extents must be equal.
+
+        >>> ffmodel.concat([x, x], 1).dims
+        (64, 32)
+        """
+        return self._op("concat", tensors, name, axis=axis)
+
+    def split(
+        self,
+        input: Tensor,
+        sizes: Union[int, Sequence[int]],
+        axis: int,
+        name: Optional[str] = None,
+    ) -> list[Tensor]:
+        """Parts along an axis: so many equal ones, or those of a list of sizes.
+
+        Raises:
+            ValueError: the parts do not make the whole.
+
+        >>> [part.dims for part in ffmodel.split(x, [4, 12], 1)]
+        [(64, 4), (64, 12)]
+        """
+        who = name or "split"
+        self._number(input, f"{who}: input 0")
+        parts = _equal_parts(input, sizes, axis, who) if isinstance(sizes, int) else list(sizes)
+        return self._ops("split", [input], name, outputs=len(parts), sizes=parts, axis=axis)
+
+    def broadcast_to(
+        self, input: Tensor, shape: Sequence[int], name: Optional[str] = None
+    ) -> Tensor:
+        """Repeats along axes of extent 1, and along new ones in front.
+
+        >>> row = ffmodel.create_tensor([1, 16], DataType.DT_FLOAT)
+        >>> ffmodel.broadcast_to(row, [64, 16]).dims
+        (64, 16)
+        """
+        return self._op("broadcast_to", [input], name, shape=shape)
+
+
+def _equal_parts(input: Tensor, count: int, axis: int, who: str) -> list[int]:
+    if not -input.num_dims <= axis < input.num_dims:
+        raise ValueError(f"{who}: axis {axis} is out of range for {input.num_dims} dimensions")
+    extent = input.dims[axis]
+    if count < 1 or extent % count:
+        raise ValueError(
+            f"{who}: {extent} elements along axis {axis} do not make {count} equal parts; "
+            "give a list of sizes"
+        )
+    return [extent // count] * count

@@ -1,0 +1,162 @@
+"""The graph of a functional model: values (KerasTensor), calls of layers (Node), and the part between two ends (Graph)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Optional
+
+if TYPE_CHECKING:
+    from flexflow.keras.layers.base import Layer
+
+Shape = tuple[Optional[int], ...]
+
+
+class KerasTensor:
+    """A value that a model will compute: what Input() and calls of layers return.
+
+    Attributes:
+        shape: with None for the batch, such as (None, 28, 28, 1).
+        dtype: ``"float32"``, ``"int32"``, …
+        node: the call that computes it; index: which of that call's results it is.
+
+    ``a + b``, ``a - b`` and ``a * b`` add the layers Add, Subtract and Multiply.
+
+    >>> from flexflow.keras import Input
+    >>> (Input((3,)) + Input((3,))).shape
+    (None, 3)
+    """
+
+    def __init__(self, shape: Shape, dtype: str, node: Node, index: int = 0) -> None:
+        self.shape, self.dtype, self.node, self.index = tuple(shape), dtype, node, index
+
+    @property
+    def name(self) -> str:
+        """The name of the layer that computes it."""
+        return self.node.layer.name
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes, the batch's included."""
+        return len(self.shape)
+
+    def __repr__(self) -> str:
+        return f"<KerasTensor shape={self.shape} dtype={self.dtype} from {self.name!r}>"
+
+    def __add__(self, other: Any) -> KerasTensor:
+        return self._merge("Add", other)
+
+    def __sub__(self, other: Any) -> KerasTensor:
+        return self._merge("Subtract", other)
+
+    def __mul__(self, other: Any) -> KerasTensor:
+        return self._merge("Multiply", other)
+
+    def _merge(self, layer: str, other: Any) -> KerasTensor:
+        if not isinstance(other, KerasTensor):
+            return NotImplemented
+        # Here and not above: layers are made of this file's classes.
+        from flexflow.keras.layers import merging
+
+        return getattr(merging, layer)()([self, other])
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError(
+            f"{self!r} has no numbers: it stands for what a model will compute. Make a Model of it and call predict()."
+        )
+
+
+class Node:
+    """One call of a layer; a layer called twice has two nodes and one set of weights.
+
+    Attributes:
+        training: the ``training`` that the call was given: None, or False for inference mode at all times.
+    """
+
+    def __init__(
+        self,
+        layer: Layer,
+        inputs: Sequence[KerasTensor],
+        shapes: Sequence[Shape],
+        dtypes: Sequence[str],
+        training: Optional[bool] = None,
+    ) -> None:
+        self.layer = layer
+        self.inputs = tuple(inputs)
+        self.training = training
+        self.outputs = tuple(
+            KerasTensor(shape, dtype, self, i) for i, (shape, dtype) in enumerate(zip(shapes, dtypes))
+        )
+
+
+class Graph:
+    """The calls that lead from some tensors to others.
+
+    Attributes:
+        nodes: each after those that it needs.
+        layers: without repetition, as Keras orders them: the farther from the outputs, the earlier.
+
+    Args:
+        inputs, outputs: an input may be any tensor on the way; what comes before it is left out.
+        who: the model, for messages.
+
+    Raises:
+        ValueError: an output needs a tensor that no input leads to ("graph disconnected"), or an input is given twice.
+        TypeError: something that is not a KerasTensor.
+    """
+
+    def __init__(self, inputs: Sequence[KerasTensor], outputs: Sequence[KerasTensor], who: str) -> None:
+        for role, tensors in (("inputs", inputs), ("outputs", outputs)):
+            if not tensors:
+                raise ValueError(f"{who}: {role} is empty, expected at least one tensor")
+            for tensor in tensors:
+                if not isinstance(tensor, KerasTensor):
+                    raise TypeError(
+                        f"{who}: {role} holds {tensor!r}, expected what Input() or the call of a layer returned"
+                    )
+        if len({id(tensor) for tensor in inputs}) < len(inputs):
+            raise ValueError(f"{who}: a tensor is given twice in inputs={list(inputs)}")
+        self.inputs, self.outputs, self.who = tuple(inputs), tuple(outputs), who
+        self.nodes = self._order()
+        self.layers = self._layers()
+
+    def _order(self) -> list[Node]:
+        """Depth first from the outputs, with a stack of our own: models are deeper than Python's."""
+        given = {id(tensor) for tensor in self.inputs}
+        done: set[int] = set()
+        order: list[Node] = []
+        for output in self.outputs:
+            stack = [] if id(output) in given else [(output.node, iter(output.node.inputs))]
+            while stack:
+                node, rest = stack[-1]
+                if not node.inputs:
+                    self._fail_disconnected(node)
+                following = next((t for t in rest if id(t) not in given and id(t.node) not in done), None)
+                if following is not None:
+                    stack.append((following.node, iter(following.node.inputs)))
+                    continue
+                stack.pop()
+                if id(node) not in done:
+                    done.add(id(node))
+                    order.append(node)
+        return order
+
+    def _fail_disconnected(self, node: Node) -> None:
+        names = [tensor.name for tensor in self.inputs]
+        raise ValueError(
+            f"{self.who}: graph disconnected: the outputs need the Input {node.layer.name!r} "
+            f"(shape {node.outputs[0].shape}), and inputs={names} do not lead to it; add it to inputs"
+        )
+
+    def _layers(self) -> list[Layer]:
+        """Sorted by the longest way to an output; equals stay in the order of the nodes."""
+        depth_of: dict[int, int] = {}  # of tensors: the depth of the deepest call that takes them
+        depths: dict[Layer, int] = {}
+        for node in reversed(self.nodes):
+            depth = max((depth_of.get(id(tensor), 0) for tensor in node.outputs), default=0)
+            for tensor in node.inputs:
+                depth_of[id(tensor)] = max(depth_of.get(id(tensor), 0), depth + 1)
+            depths[node.layer] = max(depths.get(node.layer, 0), depth)
+        sources = [t.node.layer for t in self.inputs if not t.node.inputs]
+        depths.update({t.node.layer: depth_of.get(id(t), 0) for t in self.inputs if not t.node.inputs})
+        first_seen = dict.fromkeys([*sources, *(node.layer for node in self.nodes)])
+        return sorted(first_seen, key=lambda layer: -depths[layer])

@@ -1,0 +1,32 @@
+"""Layers by Keras's names, one file for each family."""
+
+from flexflow.keras.layers.base import Input, InputLayer, Layer
+from flexflow.keras.layers.convolution import Conv2D
+from flexflow.keras.layers.core import Activation, Dense, Embedding, LeakyReLU, ReLU, Softmax
+from flexflow.keras.layers.merging import (
+    Add,
+    Concatenate,
+    Maximum,
+    Minimum,
+    Multiply,
+    Subtract,
+    add,
+    concatenate,
+    maximum,
+    minimum,
+    multiply,
+    subtract,
+)
+from flexflow.keras.layers.normalization import BatchNormalization, LayerNormalization
+from flexflow.keras.layers.pooling import (
+    AveragePooling2D,
+    AvgPool2D,
+    GlobalAveragePooling2D,
+    GlobalAvgPool2D,
+    MaxPool2D,
+    MaxPooling2D,
+)
+from flexflow.keras.layers.regularization import Dropout
+from flexflow.keras.layers.reshaping import Flatten, Permute, Reshape
+
+Convolution2D = Conv2D

@@ -1,0 +1,79 @@
+"""Operators that change a tensor in place. Values never change here: the changed tensor's node takes a new one.
+
+That is right as long as nobody looks at the same memory under another name, so a view of it that is used later
+is refused.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import fx
+
+from flexflow.torch.rows import Unsupported
+
+_OPERATORS = {operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ipow}
+
+# What may return its input's memory: methods and functions by name, modules by class.
+_VIEWS = set(
+    """broadcast_to chunk contiguous cpu double expand expand_as flatten float getattr getitem half narrow permute
+    reshape reshape_as select split squeeze swapaxes swapdims t to transpose type_as unbind unflatten unsqueeze view
+    view_as dropout Dropout Flatten Identity Unflatten""".split()
+)
+
+
+def is_inplace(node: fx.Node, arguments: Mapping[str, Any]) -> bool:
+    """Whether a call changes its first argument."""
+    if node.target in _OPERATORS or arguments.get("inplace", False):
+        return True
+    name = _name(node)
+    return node.op != "call_module" and name.endswith("_") and not name.endswith("__")
+
+
+def changed(node: fx.Node, value: Any) -> fx.Node:
+    """The node whose tensor a call in place changes.
+
+    Args:
+        node: the call.
+        value: what it changes.
+
+    Raises:
+        Unsupported: the change would be seen elsewhere: in the module's own tensors, or through a view.
+    """
+    if isinstance(value, torch.Tensor):
+        raise Unsupported("it changes a parameter, a buffer or a constant in place")
+    place = {other: at for at, other in enumerate(node.graph.nodes)}
+    target = node.all_input_nodes[0]
+    for other in _aliases(target, node):
+        if any(place[user] > place[node] for user in other.users):
+            raise Unsupported(f"it works in place on '{target.name}', of which '{other.name}' is a view used later")
+    return target
+
+
+def _aliases(target: fx.Node, without: fx.Node) -> set[fx.Node]:
+    """The nodes that may share a node's memory, itself and one more left out."""
+    seen, waiting = {target, without}, [target]
+    while waiting:
+        node = waiting.pop()
+        near = [user for user in node.users if _shares(user, node)]
+        near += [source for source in node.all_input_nodes if _shares(node, source)]
+        waiting += [one for one in near if one not in seen]
+        seen.update(near)
+    return seen - {target, without}
+
+
+def _shares(node: fx.Node, source: fx.Node) -> bool:
+    """Whether a call may return the memory of its first argument, which is ``source``."""
+    if not node.all_input_nodes or node.all_input_nodes[0] is not source:
+        return False
+    return _name(node) in _VIEWS or is_inplace(node, node.kwargs)
+
+
+def _name(node: fx.Node) -> str:
+    if node.op == "call_module":
+        owner = node.graph.owning_module
+        return type(owner.get_submodule(str(node.target))).__name__ if owner is not None else ""
+    return str(getattr(node.target, "__name__", node.target))

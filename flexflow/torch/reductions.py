@@ -1,0 +1,98 @@
+"""Rows of reductions, and of the product of matrices."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Optional, Union
+
+import torch
+
+from flexflow.core import Tensor
+from flexflow.torch.builder import Builder, Missing, Value, axis, dtype, is_tensor, shape
+from flexflow.torch.elementwise import maximum, minimum
+from flexflow.torch.rows import Lower, Target, Unsupported, lowers
+
+Dims = Union[None, int, Sequence[int]]
+
+
+def axes(x: Value, dim: Dims) -> list[int]:
+    """Dimensions counted from the front; none given, or an empty sequence: all."""
+    dims = list(range(len(shape(x)))) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    return sorted(axis(x, d) for d in dims) or list(range(len(shape(x))))
+
+
+@lowers(torch.mean, "mean")
+def mean(b: Builder, input: Value, dim: Dims = None, keepdim: bool = False, *, dtype: Optional[torch.dtype] = None) -> Tensor:
+    x = b.cast(input, dtype) if dtype else input
+    return b.op("reduce_mean", x, axes=axes(x, dim), keepdims=keepdim)
+
+
+@lowers(torch.sum, "sum")
+def sum(b: Builder, input: Value, dim: Dims = None, keepdim: bool = False, *, dtype: Optional[torch.dtype] = None) -> Tensor:
+    x = b.cast(input, dtype or _sum_dtype(input))
+    return b.op("reduce_sum", x, axes=axes(x, dim), keepdims=keepdim)
+
+
+def _sum_dtype(x: Value) -> torch.dtype:
+    return dtype(x) if dtype(x).is_floating_point else torch.int64
+
+
+@lowers(torch.amax, "amax")
+def amax(b: Builder, input: Value, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    return b.op("reduce_max", input, axes=axes(input, dim), keepdims=keepdim)
+
+
+@lowers(torch.amin, "amin")
+def amin(b: Builder, input: Value, dim: Dims = (), keepdim: bool = False) -> Tensor:
+    return b.op("reduce_min", input, axes=axes(input, dim), keepdims=keepdim)
+
+
+class Extremes(NamedTuple):
+    """What ``max(dim)`` and ``min(dim)`` return."""
+
+    values: Tensor
+    indices: Missing
+
+
+def _extreme(name: str, along: Lower, between: Lower, *targets: Target) -> None:
+    """A row for ``max`` or ``min``, each three functions in one."""
+
+    @lowers(*targets)
+    def lower(
+        b: Builder,
+        input: Value,
+        dim: Union[None, int, Value] = None,
+        keepdim: bool = False,
+        *,
+        other: Optional[Value] = None,
+    ) -> Any:
+        if is_tensor(dim) or other is not None:
+            return between(b, input, dim if other is None else other)
+        if dim is None:
+            return along(b, input)
+        # Of equal values PyTorch gives the gradient to one; here they share it, as amax and amin do.
+        return Extremes(along(b, input, dim, keepdim), Missing(f"the indices of {name}"))
+
+
+_extreme("max", amax, maximum, torch.max, "max")
+_extreme("min", amin, minimum, torch.min, "min")
+
+
+# ---- products of matrices ----
+@lowers(torch.matmul, torch.mm, operator.matmul, "matmul", "mm")
+def matmul(b: Builder, input: Value, other: Value) -> Tensor:
+    if len(shape(other)) != 2:
+        raise Unsupported(
+            f"other: a tensor of shape {shape(other)}, but only matrices (rank 2) are supported"
+        )
+    x, y = b.promote(input, other)
+    kernel = b.step("transpose", y, perm=[1, 0])
+    return b.op("linear", x, kernel, out_channels=shape(other)[1], use_bias=False)
+
+
+@lowers(torch.addmm, "addmm", beta=(1,), alpha=(1,))
+def addmm(
+    b: Builder, input: Value, mat1: Value, mat2: Value, *, beta: float = 1, alpha: float = 1
+) -> Tensor:
+    return b.op("add", input, matmul(b, mat1, mat2))

@@ -1,0 +1,182 @@
+/* The C interface of FlexFlow: one verb per thing one can do, none per operator.
+ *
+ * Every call returns a status; on failure ff_last_error() gives this thread's message. No exception, abort or
+ * exit crosses this line. Handles are opaque numbers: a handle that was closed is an error, never a crash, and
+ * an object closed while another thread uses it lives until that call returns. Calls may come from any thread;
+ * calls on one graph and its models take turns. Strings are UTF-8; strings that are returned belong to the
+ * library and live until this thread's next call. Arrays are passed by pointer and never kept, unless the call
+ * says so. */
+#ifndef FLEXFLOW_C_H
+#define FLEXFLOW_C_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define FF_API __declspec(dllexport)
+#else
+#define FF_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef uint64_t ff_handle;
+/* A tensor of a graph: the number that ff_graph_add_op gave for an output. */
+typedef int64_t ff_tensor;
+
+typedef enum ff_status {
+  FF_OK = 0,
+  FF_ERROR_VALUE = 1,    /* an argument has a wrong value or shape */
+  FF_ERROR_TYPE = 2,     /* an argument has a wrong type */
+  FF_ERROR_STATE = 3,    /* the call came at the wrong time, or on a closed handle */
+  FF_ERROR_MEMORY = 4,   /* a memory is too small */
+  FF_ERROR_INTERNAL = 5  /* a fault of FlexFlow */
+} ff_status;
+
+/* The values are FlexFlow's DataType. */
+typedef enum ff_dtype {
+  FF_BOOL = 40,
+  FF_INT32 = 41,
+  FF_INT64 = 42,
+  FF_FLOAT16 = 43,
+  FF_FLOAT32 = 44,
+  FF_FLOAT64 = 45,
+  FF_BFLOAT16 = 46
+} ff_dtype;
+
+typedef enum ff_attr_type {
+  FF_ATTR_BOOL = 0,   /* i */
+  FF_ATTR_INT = 1,    /* i */
+  FF_ATTR_FLOAT = 2,  /* f */
+  FF_ATTR_STRING = 3, /* s */
+  FF_ATTR_INTS = 4    /* ints, n */
+} ff_attr_type;
+
+typedef struct ff_attr {
+  const char* name;
+  int32_t type;
+  int64_t i;
+  double f;
+  const char* s;
+  const int64_t* ints;
+  size_t n;
+} ff_attr;
+
+/* A dense row-major array in the caller's memory. */
+typedef struct ff_array {
+  void* data;
+  int32_t dtype;
+  int32_t rank;
+  const int64_t* shape;
+} ff_array;
+
+typedef struct ff_tensor_info {
+  int32_t dtype;
+  int32_t rank;
+  int64_t shape[8];
+  ff_tensor owner_first; /* first output of the op that makes this tensor: its identity as a layer */
+  int32_t output;        /* which output of that op this is */
+  int32_t is_state;      /* 1: a weight or other state that outlives a step */
+  int32_t trainable;
+  const char* op;
+  const char* name;      /* unique in its graph; output k > 0 of an op is "op:k" */
+} ff_tensor_info;
+
+/* What a run does with each batch. */
+typedef enum ff_section {
+  FF_FORWARD = 1,
+  FF_LOSS = 2,     /* loss and metrics */
+  FF_BACKWARD = 4, /* adds to the gradients of the weights */
+  FF_UPDATE = 8,
+  FF_TRAIN_STEP = 16, /* forward, loss, backward from zero and update as one optimised step */
+  FF_EVALUATE = 32,   /* forward and loss in inference mode */
+  FF_PREDICT = 64     /* forward in inference mode */
+} ff_section;
+
+typedef struct ff_progress {
+  int64_t steps;    /* run by this call */
+  int64_t samples;  /* seen by this call */
+  int64_t position; /* samples of the epoch that are done */
+  int32_t finished; /* 1: the epoch has no more batches */
+} ff_progress;
+
+/* ---- library ---- */
+FF_API const char* ff_last_error(void);
+/* what: "version", "build", "options", "engines", "devices", "cpu", "ops", or "op:NAME" (its documentation,
+ * attributes and rules, one "key: value" a line). */
+FF_API ff_status ff_describe(const char* what, const char** text);
+/* Close any handle. Closing one twice is an FF_ERROR_STATE. */
+FF_API ff_status ff_close(ff_handle handle);
+
+/* ---- graph ---- */
+/* seed: of initial weights and of every random op that has no seed of its own. */
+FF_API ff_status ff_graph_create(int64_t seed, ff_handle* graph);
+/* Append an operator. Inputs of the graph, constants and free weights are operators too ("input", "constant",
+ * "weight"). An operator that owns weights makes them itself, named NAME/kernel and so on, when only its data
+ * inputs are given; given as further inputs, weights are shared. name may be NULL. outputs has room for
+ * capacity numbers; *n_outputs says how many there are. */
+FF_API ff_status ff_graph_add_op(ff_handle graph, const char* op, const char* name, const ff_attr* attrs, size_t n_attrs,
+                                 const ff_tensor* inputs, size_t n_inputs, ff_tensor* outputs, size_t capacity,
+                                 size_t* n_outputs);
+FF_API ff_status ff_graph_tensor_info(ff_handle graph, ff_tensor tensor, ff_tensor_info* info);
+/* The inputs of the operator that makes a tensor, weights included. */
+FF_API ff_status ff_graph_op_inputs(ff_handle graph, ff_tensor tensor, ff_tensor* inputs, size_t capacity, size_t* n_inputs);
+FF_API ff_status ff_graph_find(ff_handle graph, const char* name, ff_tensor* tensor);
+/* Change attributes of a weight: initializer and its numbers, seed, l1, l2, trainable. A weight whose value was drawn
+ * already is drawn anew unless it was written or trained. */
+FF_API ff_status ff_graph_set_weight(ff_handle graph, ff_tensor weight, const ff_attr* attrs, size_t n_attrs);
+FF_API ff_status ff_graph_text(ff_handle graph, const char** text);
+
+/* ---- tensors ---- */
+/* Weights and other state can be read and written at any time, also before compile; an input can be written at
+ * any time; any tensor of the graph can be read once a forward has run, and its gradient after a backward. The
+ * array must have the tensor's shape; its dtype is converted if that loses nothing but precision. */
+FF_API ff_status ff_tensor_read(ff_handle graph, ff_tensor tensor, const ff_array* array);
+FF_API ff_status ff_tensor_write(ff_handle graph, ff_tensor tensor, const ff_array* array);
+FF_API ff_status ff_gradient_read(ff_handle graph, ff_tensor tensor, const ff_array* array);
+
+/* ---- data sets ---- */
+/* Arrays with a common first extent, fed to input tensors. The arrays are not copied: they must outlive the
+ * data set. */
+FF_API ff_status ff_dataset_create(ff_handle graph, const ff_tensor* inputs, const ff_array* arrays, size_t n, ff_handle* dataset);
+/* Start an epoch at sample position. shuffle: a permutation that depends on seed and epoch alone. drop_last: leave
+ * out a last, smaller batch. */
+FF_API ff_status ff_dataset_begin(ff_handle dataset, int64_t batch, int32_t shuffle, int64_t seed, int64_t epoch, int32_t drop_last,
+                                  int64_t position);
+
+/* ---- models ---- */
+/* Compile the graph up to one output tensor. Options (all but the first optional):
+ *   output (int), mode ("training" | "inference"), loss (name of a loss op or ""), loss_* (attributes of that op),
+ *   metrics (comma-separated names), optimizer (name of an update op or ""), optimizer_* (its attributes),
+ *   learning_rate (float), engine (name), device ("cpu" | "reference"), devices (int), threads (int, 0: all),
+ *   fuse (bool: rewrite into fused operators, default true).
+ * The label tensor is an input of the graph made by this call. The last model compiled is the one that tensor reads
+ * and writes speak of. */
+FF_API ff_status ff_compile(ff_handle graph, const ff_attr* options, size_t n_options, ff_handle* model);
+FF_API ff_status ff_model_label(ff_handle model, ff_tensor* label);
+/* Run sections for up to max_steps batches of a data set, or for slice_ms milliseconds (0: no limit), whichever ends
+ * first; at least one batch is run unless the epoch is over. dataset 0: one step on what the input tensors hold.
+ * predictions (may be NULL): rows of the output are written here, from row progress->position at entry on. */
+FF_API ff_status ff_run(ff_handle model, int32_t sections, ff_handle dataset, int64_t max_steps, double slice_ms,
+                        const ff_array* predictions, ff_progress* progress);
+/* Copy the next batch of the data set into the input tensors and move on; *rows says how many samples it had. */
+FF_API ff_status ff_next_batch(ff_handle model, ff_handle dataset, int64_t* rows);
+FF_API ff_status ff_zero_gradients(ff_handle model);
+/* Scalars of the model by name: "learning_rate", "step". */
+FF_API ff_status ff_scalar_get(ff_handle model, const char* name, double* value);
+FF_API ff_status ff_scalar_set(ff_handle model, const char* name, double value);
+/* Running totals since the last reset: "samples", "loss", "correct" and one sum per metric. *n: room in values, then
+ * how many there are. names (may be NULL) gets the names, separated by commas. */
+FF_API ff_status ff_metrics_read(ff_handle model, double* values, size_t* n, const char** names);
+FF_API ff_status ff_metrics_reset(ff_handle model);
+/* The plan that a run of these sections follows, as text; what = "plan" | "memory" | "graph" | "profile". */
+FF_API ff_status ff_model_text(ff_handle model, const char* what, int32_t sections, const char** text);
+/* Time each step of the plan while on; read with ff_model_text(model, "profile", ...). */
+FF_API ff_status ff_profile(ff_handle model, int32_t on);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* FLEXFLOW_C_H */

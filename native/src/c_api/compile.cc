@@ -1,0 +1,153 @@
+// ff_compile: options become a CompileSpec, an engine is made, and the model stands.
+#include <algorithm>
+#include <sstream>
+
+#include "c_api/model.h"
+#include "c_api/objects.h"
+#include "kernels/kernel.h"
+#include "ops/op.h"
+
+using namespace ff;
+using namespace ff::c_api;
+
+namespace {
+
+// The options of a compile, each taken once; what is left over is a mistake.
+class Options {
+ public:
+  explicit Options(Attrs attrs) : attrs_(std::move(attrs)) {}
+
+  template <class T>
+  T take(const std::string& name, T fallback) {
+    if (!attrs_.has(name)) return fallback;
+    const AttrValue value = find(name);
+    attrs_.erase(name);
+    if constexpr (std::is_same_v<T, double>)
+      if (const auto* whole = std::get_if<int64_t>(&value)) return static_cast<double>(*whole);
+    if (!std::holds_alternative<T>(value))
+      fail(ErrorKind::type, "compile: option \"", name, "\" is ", to_string(value), ", a ", name_of(type_of(value)), "; expected a ",
+           name_of(type_of(AttrValue(fallback))));
+    return std::get<T>(value);
+  }
+
+  // All that begin with the prefix, without it.
+  Attrs take_prefix(const std::string& prefix) {
+    Attrs out, rest;
+    for (const auto& [name, value] : attrs_) {
+      if (name.rfind(prefix, 0) == 0)
+        out.set(name.substr(prefix.size()), value);
+      else
+        rest.set(name, value);
+    }
+    attrs_ = rest;
+    return out;
+  }
+
+  void finish() const {
+    for (const auto& [name, value] : attrs_) bad_value("compile: unknown option \"", name, "\"; see ff_compile in flexflow_c.h");
+  }
+
+ private:
+  AttrValue find(const std::string& name) const {
+    return std::find_if(attrs_.begin(), attrs_.end(), [&](const auto& item) { return item.first == name; })->second;
+  }
+
+  Attrs attrs_;
+};
+
+Attrs metric_flags(const std::string& names, bool sparse) {
+  Attrs flags = {{"sparse", sparse}};
+  std::istringstream in(names);
+  for (std::string name; std::getline(in, name, ',');)
+    if (!name.empty()) flags.set(name, true);
+  return complete_attrs(op_def("metrics"), std::move(flags), "metrics");
+}
+
+// The label has the prediction's type, or holds the class of each row. It is an input of the graph, shared by compiles
+// that agree on its type.
+Value add_label(Graph& graph, Value output, bool sparse) {
+  TensorType type = graph.type(output);
+  if (sparse) {
+    if (type.rank() == 0) bad_value("sparse_categorical_crossentropy needs a prediction with classes along its last axis; got a scalar");
+    type.dtype = DType::int32;
+    type.shape.back() = 1;
+  }
+  for (NodeId id = 0; id < static_cast<NodeId>(graph.size()); ++id)
+    if (graph.node(id).name.rfind("label", 0) == 0 && graph.node(id).op == "input" && graph.node(id).outputs[0] == type) return {id, 0};
+  return {add_op(graph, "input", {{"shape", type.shape}, {"dtype", std::string(name_of(type.dtype))}}, {}, "label"), 0};
+}
+
+CompileSpec take_spec(GraphObject& object, Options& options) {
+  CompileSpec spec;
+  spec.output = value_of(object.graph, options.take<int64_t>("output", -1));
+  spec.seed = object.seed;
+  spec.fuse = options.take("fuse", true);
+  spec.device = options.take<std::string>("device", "cpu");
+  spec.loss = options.take<std::string>("loss", "");
+  spec.loss_attrs = options.take_prefix("loss_");
+  const auto metrics = options.take<std::string>("metrics", "");
+  const bool sparse = spec.loss == "sparse_categorical_crossentropy";
+  spec.metrics = metric_flags(metrics, sparse);
+  spec.optimizer = options.take<std::string>("optimizer", "");
+  spec.optimizer_attrs = options.take_prefix("optimizer_");
+  if (!spec.loss.empty()) {
+    spec.loss_attrs = complete_attrs(op_def(spec.loss), spec.loss_attrs, spec.loss);
+    spec.label = add_label(object.graph, spec.output, sparse);
+  } else if (!metrics.empty()) {
+    bad_value("compile: metrics without a loss; give a loss, or leave the metrics out");
+  }
+  if (!spec.optimizer.empty()) spec.optimizer_attrs = complete_attrs(op_def(spec.optimizer), spec.optimizer_attrs, spec.optimizer);
+  return spec;
+}
+
+// A new compile starts its optimizer, metrics and gradients afresh; weights and running statistics stay.
+void reset_training_state(State& state, double learning_rate) {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : state.entries())
+    if (name.rfind("optimizer/", 0) == 0 || name.rfind("metrics/", 0) == 0 || name.rfind("gradient/", 0) == 0) names.push_back(name);
+  for (const std::string& name : names) state.erase(name);
+  State::Entry& rate = state.entry("optimizer/learning_rate", {DType::float32, {}});
+  *static_cast<float*>(rate.memory.data()) = static_cast<float>(learning_rate);
+  rate.ready = rate.touched = true;
+}
+
+}  // namespace
+
+extern "C" {
+
+ff_status ff_compile(ff_handle graph, const ff_attr* options, size_t n_options, ff_handle* model) {
+  return guarded([&] {
+    required(model, "model");
+    const auto object = graph_of(graph);
+    const std::lock_guard lock(object->mutex);
+    Options given(attrs_of(options, n_options));
+    const CompileSpec spec = take_spec(*object, given);
+    const auto mode = given.take<std::string>("mode", "training");
+    if (mode != "training" && mode != "inference") bad_value("compile: mode is \"", mode, "\"; expected training or inference");
+    const auto rate = given.take("learning_rate", 0.01);
+    const auto engine_name = given.take<std::string>("engine", "local");
+    EngineConfig config{.device = spec.device,
+                        .devices = static_cast<int>(given.take<int64_t>("devices", 1)),
+                        .threads = static_cast<int>(given.take<int64_t>("threads", 0))};
+    given.finish();
+    auto made = std::make_shared<Model>(object, spec, mode == "training", make_engine(engine_name, config));
+    // Faults of shape, loss or optimizer come out here, not in the first step.
+    const int32_t sections = spec.loss.empty() ? FF_PREDICT : spec.optimizer.empty() || mode == "inference" ? FF_EVALUATE : FF_TRAIN_STEP;
+    (void)build_step(object->graph, spec, made->step_spec(sections, 0), kernel_query());
+    reset_training_state(object->state, rate);
+    object->model = made;
+    *model = keep(std::move(made));
+  });
+}
+
+ff_status ff_model_label(ff_handle model, ff_tensor* label) {
+  return guarded([&] {
+    required(label, "label");
+    const auto object = model_of(model);
+    const std::lock_guard lock(object->owner().mutex);
+    if (!object->spec().label.valid()) fail(ErrorKind::state, "the model was compiled without a loss: it has no label");
+    *label = tensor_of(object->spec().label);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,176 @@
+#include "c_api/model.h"
+
+#include <algorithm>
+#include <cstring>
+#include <iomanip>
+
+#include "kernels/kernel.h"
+#include "lowering/lower.h"
+
+namespace ff::c_api {
+namespace {
+
+constexpr int32_t kAlone = FF_FORWARD | FF_LOSS | FF_BACKWARD | FF_UPDATE;
+constexpr size_t kMostPlans = 16;  // kept at once; a model meets few batch sizes and modes
+
+}  // namespace
+
+Model::Model(std::shared_ptr<GraphObject> owner, CompileSpec spec, bool training, std::unique_ptr<Engine> engine)
+    : owner_(std::move(owner)), spec_(std::move(spec)), training_(training), engine_(std::move(engine)), machine_(engine_->machine()) {}
+
+StepSpec Model::step_spec(int32_t sections, int64_t batch) const {
+  const bool alone = (sections & kAlone) != 0;
+  if (sections <= 0 || sections > FF_PREDICT || (alone && (sections & ~kAlone) != 0))
+    bad_value("sections ", sections, " do not go together; see ff_section");
+  StepSpec step{.batch = batch, .pinned = {}, .pinned_gradients = {}};
+  step.training = training_ && (alone || sections == FF_TRAIN_STEP);
+  step.loss = !spec_.loss.empty() && sections != FF_PREDICT;
+  step.backward = step.loss && step.training;
+  step.update = step.backward && !spec_.optimizer.empty();
+  step.separate_sections = alone;
+  if (alone) {
+    step.pinned = pinned_;
+    if (step.backward) step.pinned_gradients = pinned_gradients_;
+  }
+  return step;
+}
+
+void Model::drop_plans() {
+  executables_.clear();
+  last_ = nullptr;
+  ran_ = 0;
+}
+
+Executable& Model::executable(const StepSpec& step) {
+  if (version_ != owner_->version) drop_plans();
+  version_ = owner_->version;
+  if (const auto it = executables_.find(step); it != executables_.end()) return *it->second;
+  Graph graph = build_step(owner_->graph, spec_, step, kernel_query());
+  auto plan = std::make_shared<const Plan>(
+      lower(lift(std::move(graph)), machine_, kernel_query(), {.separate_sections = step.separate_sections}));
+  std::vector<std::pair<std::string, Attrs>> states;
+  for (const Buffer& buffer : plan->buffers)
+    if (buffer.storage == Storage::state && buffer.alias < 0) states.emplace_back(buffer.name, buffer.initializer);
+  initialize(owner_->state, states, owner_->seed);
+  if (executables_.size() >= kMostPlans) drop_plans();
+  auto loaded = engine_->load(std::move(plan), owner_->state);
+  if (profiling_) loaded->profile(true);
+  return *(executables_[step] = std::move(loaded));
+}
+
+void Model::require_order(int32_t sections) const {
+  constexpr const char* kNames[] = {"forward", "loss", "backward", "update"};
+  for (int s = 1; s < 4; ++s) {
+    const bool asked = (sections >> s & 1) != 0;
+    const bool before = ((sections | ran_) >> (s - 1) & 1) != 0;
+    if (asked && !before) fail(ErrorKind::state, kNames[s], " was called before ", kNames[s - 1], "; call ", kNames[s - 1], " first");
+  }
+}
+
+void Model::require_inputs(const Plan& plan) const {
+  for (const auto& [name, buffer] : plan.inputs) {
+    const State::Entry* entry = owner_->state.find(name);
+    if (entry == nullptr || !entry->ready)
+      fail(ErrorKind::state, "input \"", name, "\" has no data; write it (set_tensor), or load a batch into it (next_batch, fit)");
+    const TensorType& wanted = plan.buffers[buffer].type;
+    if (entry->type.shape != wanted.shape)
+      bad_value("input \"", name, "\" holds data of shape ", to_string(entry->type.shape), "; this run expects ", to_string(wanted.shape));
+  }
+}
+
+void Model::run(int32_t sections, int64_t batch) {
+  if (owner_->model.lock().get() != this) fail(ErrorKind::state, "the graph was compiled again since; use the model of the last compile");
+  const StepSpec step = step_spec(sections, batch);
+  if ((sections & ~(FF_FORWARD | FF_PREDICT)) != 0 && !step.loss)
+    fail(ErrorKind::state, "the model was compiled without a loss: it can only run forward");
+  if ((sections & (FF_BACKWARD | FF_UPDATE | FF_TRAIN_STEP)) != 0 && !training_)
+    fail(ErrorKind::state, "the model was compiled for inference: it cannot be trained");
+  if ((sections & (FF_UPDATE | FF_TRAIN_STEP)) != 0 && !step.update)
+    fail(ErrorKind::state, "the model was compiled without an optimizer: it cannot be updated");
+  const bool alone = step.separate_sections;
+  if (alone) require_order(sections);
+  Executable& executable = this->executable(step);
+  if (alone && &executable != last_ && (sections & FF_FORWARD) == 0)
+    fail(ErrorKind::state, "the batch size changed since forward; call forward first");
+  require_inputs(executable.plan());
+  if (alone && (sections & FF_FORWARD) != 0) ran_ = 0;
+  executable.run(alone ? static_cast<unsigned>(sections) : ~0u);
+  batch_ = batch;
+  // After an update the activations belong to old weights: the next backward needs a new forward.
+  ran_ = !alone || (sections & FF_UPDATE) != 0 ? 0 : ran_ | sections;
+  if (alone) last_ = &executable;
+}
+
+const void* Model::kept(const std::string& name) const { return last_ == nullptr ? nullptr : last_->result(name); }
+
+// Run what ran once more with one more tensor kept. Counters and statistics are put back before, so that the same numbers
+// come out and nothing counts twice.
+void Model::rerun_keeping(Value tensor, bool gradient) {
+  const int32_t needed = gradient ? FF_FORWARD | FF_LOSS | FF_BACKWARD : FF_FORWARD;
+  (gradient ? pinned_gradients_ : pinned_).push_back(tensor);
+  if ((ran_ & needed) != needed)
+    fail(ErrorKind::state, "\"", owner_->graph.name(tensor), "\" has no ", gradient ? "gradient" : "value", " yet; call ",
+         gradient ? "forward and backward" : "forward", " (it is kept from now on)");
+  std::vector<std::pair<State::Entry*, std::vector<char>>> saved;
+  for (const auto& [name, entry] : owner_->state.entries()) {
+    auto* changed = owner_->state.find(name);
+    const auto* bytes = static_cast<const char*>(entry.memory.data());
+    saved.emplace_back(changed, std::vector<char>(bytes, bytes + entry.type.bytes()));
+  }
+  if (State::Entry* counter = owner_->state.find("random/counter")) --*static_cast<int64_t*>(counter->memory.data());
+  run(ran_, batch_);
+  for (auto& [entry, bytes] : saved) std::memcpy(entry->memory.data(), bytes.data(), bytes.size());
+}
+
+void Model::read(Value tensor, const ff_array& array) {
+  const std::string name = owner_->graph.name(tensor);
+  if (kept(name) == nullptr) rerun_keeping(tensor, false);
+  const Plan& plan = last_->plan();
+  copy_out(array, kept(name), plan.buffers[plan.results.at(name)].type, name);
+}
+
+void Model::read_gradient(Value tensor, const ff_array& array) {
+  const std::string name = "gradient/" + owner_->graph.name(tensor);
+  if (State::Entry* entry = owner_->state.find(name)) return copy_out(array, entry->memory.data(), entry->type, name);
+  if (kept(name) == nullptr) rerun_keeping(tensor, true);
+  const Plan& plan = last_->plan();
+  copy_out(array, kept(name), plan.buffers[plan.results.at(name)].type, name);
+}
+
+void Model::zero_gradients() {
+  for (const auto& [name, entry] : owner_->state.entries())
+    if (name.rfind("gradient/", 0) == 0) std::memset(entry.memory.data(), 0, entry.type.bytes());
+}
+
+void Model::profile(bool on) {
+  profiling_ = on;
+  for (auto& [step, executable] : executables_) executable->profile(on);
+}
+
+std::string Model::profile_text() const {
+  std::map<std::pair<std::string, std::string>, StepTime> total;
+  for (const auto& [step, executable] : executables_)
+    for (const StepTime& time : executable->times()) {
+      StepTime& sum = total[{time.op, time.name}];
+      sum.runs += time.runs;
+      sum.seconds += time.seconds;
+    }
+  std::vector<std::pair<std::pair<std::string, std::string>, StepTime>> rows(total.begin(), total.end());
+  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+  std::ostringstream out;
+  out << "microseconds runs op name\n" << std::fixed << std::setprecision(1);
+  for (const auto& [key, time] : rows)
+    if (time.runs > 0) out << time.seconds / static_cast<double>(time.runs) * 1e6 << " " << time.runs << " " << key.first << " " << key.second << "\n";
+  return out.str();
+}
+
+std::string Model::text(const std::string& what, int32_t sections) {
+  if (what == "profile") return profile_text();
+  const StepSpec step = step_spec(sections, batch_);
+  if (what == "graph") return to_string(build_step(owner_->graph, spec_, step, kernel_query()));
+  if (what == "plan") return to_string(executable(step).plan());
+  if (what == "memory") return memory_report(executable(step).plan());
+  bad_value("text of \"", what, "\" is unknown; expected plan, memory, graph or profile");
+}
+
+}  // namespace ff::c_api

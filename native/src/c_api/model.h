@@ -1,0 +1,59 @@
+// A compiled model: its plans, built when they are first asked for, over the state of its graph.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "c_api/objects.h"
+
+namespace ff::c_api {
+
+class Model {
+ public:
+  Model(std::shared_ptr<GraphObject> owner, CompileSpec spec, bool training, std::unique_ptr<Engine> engine);
+
+  GraphObject& owner() const { return *owner_; }
+  const CompileSpec& spec() const { return spec_; }
+
+  // The step that an ff_section mask asks for, at a batch size.
+  StepSpec step_spec(int32_t sections, int64_t batch) const;
+  // The loaded plan of a step; its states have values.
+  Executable& executable(const StepSpec& step);
+  // One run on what the inputs hold. Sections on their own must come in order: see require_order.
+  void run(int32_t sections, int64_t batch);
+
+  // An intermediate tensor, or the gradient of any tensor, after a run of sections on their own.
+  void read(Value tensor, const ff_array& array);
+  void read_gradient(Value tensor, const ff_array& array);
+
+  int64_t batch() const { return batch_; }           // rows that the inputs hold
+  void set_batch(int64_t rows) { batch_ = rows; }
+  void zero_gradients();
+  void profile(bool on);
+  std::string text(const std::string& what, int32_t sections);
+
+ private:
+  void drop_plans();
+  void require_order(int32_t sections) const;
+  void require_inputs(const Plan& plan) const;
+  void rerun_keeping(Value tensor, bool gradient);
+  const void* kept(const std::string& name) const;
+  std::string profile_text() const;
+
+  std::shared_ptr<GraphObject> owner_;
+  CompileSpec spec_;
+  bool training_;
+  std::unique_ptr<Engine> engine_;
+  Machine machine_;
+  std::map<StepSpec, std::unique_ptr<Executable>> executables_;
+  std::vector<Value> pinned_, pinned_gradients_;
+  uint64_t version_ = 0;       // of the graph, when the plans were made
+  int64_t batch_ = 0;
+  int32_t ran_ = 0;            // sections on their own that have run and are still good
+  Executable* last_ = nullptr; // of these
+  bool profiling_ = false;
+};
+
+}  // namespace ff::c_api

@@ -1,0 +1,27 @@
+// The machine that a plan is made for, as the engine that will run it describes it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ff {
+
+struct Device {
+  std::string kind;         // "cpu", "reference", "cuda": which kernels run there
+  int threads = 1;
+  int64_t memory = 0;       // bytes
+  int node = 0;
+};
+
+struct Machine {
+  std::vector<Device> devices;
+};
+
+// A grid of devices, one dimension per split index: device of point p = start + sum of p[i] * stride[i].
+struct MachineView {
+  int start = 0;
+  std::vector<int> dims, strides;
+};
+
+}  // namespace ff

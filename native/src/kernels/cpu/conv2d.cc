@@ -1,0 +1,146 @@
+// conv2d and its gradients, in the layouts that oneDNN prefers.
+#include "graph/window.h"
+#include "kernels/box.h"
+#include "kernels/cpu/primitive.h"
+
+namespace ff::cpu {
+namespace {
+
+using Desc = dnnl::memory::desc;
+using Dims = dnnl::memory::dims;
+using Forward = dnnl::convolution_forward;
+using BackwardData = dnnl::convolution_backward_data;
+using BackwardWeights = dnnl::convolution_backward_weights;
+
+constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+
+// The sizes of a convolution, whichever of its tensors is asked for.
+class Convolution {
+ public:
+  Convolution(const TensorType& x, const TensorType& kernel, const TensorType& y, const Windows& windows) : x(x), kernel(kernel), y(y) {
+    for (const Window& window : windows) {
+      strides.push_back(window.stride);
+      dilates.push_back(window.dilation - 1);
+      before.push_back(window.before);
+      after.push_back(window.after);
+    }
+  }
+
+  // oneDNN wants the groups of a kernel as a dimension of its own.
+  TensorType grouped_kernel() const {
+    const int64_t groups = x.dim(1) / kernel.dim(1);
+    if (groups == 1) return kernel;
+    return {kernel.dtype, {groups, kernel.dim(0) / groups, kernel.dim(1), kernel.dim(2), kernel.dim(3)}};
+  }
+  TensorType bias() const { return {y.dtype, {y.dim(1)}}; }
+  Desc kernel_desc(const Layout& layout) const { return desc_of(grouped_kernel(), layout); }
+  Layout kernel_layout(const Desc& desc) const { return layout_of(grouped_kernel(), desc); }
+
+  Forward::primitive_desc forward(const Desc& x_desc, const Desc& kernel_desc, const Desc& bias_desc, const Desc& y_desc,
+                                  const dnnl::primitive_attr& attr) const {
+    return {dnnl_engine(), dnnl::prop_kind::forward_training, kDirect, x_desc, kernel_desc, bias_desc, y_desc, strides, dilates, before, after, attr};
+  }
+  // What a gradient's descriptor asks for as a hint.
+  Forward::primitive_desc hint() const {
+    return forward(any_desc(x), any_desc(grouped_kernel()), Desc(), any_desc(y), dnnl::primitive_attr());
+  }
+
+  TensorType x, kernel, y;
+  Dims strides, dilates, before, after;
+};
+
+// ---- conv2d(x, kernel [, bias]) -> y ----
+
+Convolution forward_problem(const OpCall& call) {
+  return {call.inputs[0], call.inputs[1], call.outputs[0], part_by_outputs(call, call.inputs[0].shape, call.outputs[0].shape)};
+}
+
+bool adds_bias(const OpCall& call) { return call.inputs.size() == 3 && origin_of(call, "c") == 0; }
+
+Forward::primitive_desc forward_pd(const OpCall& call, const Convolution& c, const Desc& x, const Desc& kernel, const Desc& y) {
+  return c.forward(x, kernel, adds_bias(call) ? dense_desc(c.bias()) : Desc(), y, with_activation(call.attrs.text("activation")));
+}
+
+Layouts conv2d_layouts(const OpCall& call, const std::vector<Layout>&) {
+  const Convolution c = forward_problem(call);
+  const auto pd = forward_pd(call, c, any_desc(c.x), any_desc(c.grouped_kernel()), any_desc(c.y));
+  Layouts layouts = dense_layouts(call);
+  layouts.inputs[0] = layout_of(c.x, pd.src_desc());
+  layouts.inputs[1] = c.kernel_layout(pd.weights_desc());
+  layouts.outputs[0] = layout_of(c.y, pd.dst_desc());
+  return layouts;
+}
+
+Primitive conv2d(const OpCall& call, const Layouts& layouts) {
+  const Convolution c = forward_problem(call);
+  const Desc x = desc_of(c.x, layouts.inputs[0]), kernel = c.kernel_desc(layouts.inputs[1]), y = desc_of(c.y, layouts.outputs[0]);
+  std::vector<Arg> args = {in(DNNL_ARG_SRC, 0, x), in(DNNL_ARG_WEIGHTS, 1, kernel), out(DNNL_ARG_DST, 0, y)};
+  if (adds_bias(call)) args.push_back(in(DNNL_ARG_BIAS, 2, dense_desc(c.bias())));
+  return describe<Forward>(forward_pd(call, c, x, kernel, y), std::move(args));
+}
+
+// ---- conv2d_grad_input(dy, kernel) -> dx ----
+
+Convolution data_problem(const OpCall& call) {
+  return {call.outputs[0], call.inputs[1], call.inputs[0], part_by_inputs(call, call.outputs[0].shape, call.inputs[0].shape)};
+}
+
+BackwardData::primitive_desc data_pd(const Convolution& c, const Desc& dx, const Desc& kernel, const Desc& dy) {
+  return {dnnl_engine(), kDirect, dx, kernel, dy, c.strides, c.dilates, c.before, c.after, c.hint(), user_scratchpad()};
+}
+
+Layouts grad_input_layouts(const OpCall& call, const std::vector<Layout>&) {
+  const Convolution c = data_problem(call);
+  const auto pd = data_pd(c, any_desc(c.x), any_desc(c.grouped_kernel()), any_desc(c.y));
+  return {{layout_of(c.y, pd.diff_dst_desc()), c.kernel_layout(pd.weights_desc())}, {layout_of(c.x, pd.diff_src_desc())}};
+}
+
+Primitive conv2d_grad_input(const OpCall& call, const Layouts& layouts) {
+  const Convolution c = data_problem(call);
+  const Desc dx = desc_of(c.x, layouts.outputs[0]), kernel = c.kernel_desc(layouts.inputs[1]), dy = desc_of(c.y, layouts.inputs[0]);
+  return describe<BackwardData>(data_pd(c, dx, kernel, dy),
+                                {in(DNNL_ARG_DIFF_DST, 0, dy), in(DNNL_ARG_WEIGHTS, 1, kernel), out(DNNL_ARG_DIFF_SRC, 0, dx)});
+}
+
+// ---- conv2d_grad_weight(x, dy) -> dkernel [, dbias] ----
+
+Convolution weight_problem(const OpCall& call) {
+  return {call.inputs[0], call.outputs[0], call.inputs[1], part_by_outputs(call, call.inputs[0].shape, call.inputs[1].shape)};
+}
+
+BackwardWeights::primitive_desc weight_pd(const OpCall& call, const Convolution& c, const Desc& x, const Desc& dkernel, const Desc& dy) {
+  const Desc dbias = call.outputs.size() == 2 ? dense_desc(c.bias()) : Desc();
+  return {dnnl_engine(), kDirect, x, dkernel, dbias, dy, c.strides, c.dilates, c.before, c.after, c.hint(), user_scratchpad()};
+}
+
+Layouts grad_weight_layouts(const OpCall& call, const std::vector<Layout>&) {
+  const Convolution c = weight_problem(call);
+  const auto pd = weight_pd(call, c, any_desc(c.x), any_desc(c.grouped_kernel()), any_desc(c.y));
+  Layouts layouts = dense_layouts(call);
+  layouts.inputs = {layout_of(c.x, pd.src_desc()), layout_of(c.y, pd.diff_dst_desc())};
+  layouts.outputs[0] = c.kernel_layout(pd.diff_weights_desc());
+  return layouts;
+}
+
+Primitive conv2d_grad_weight(const OpCall& call, const Layouts& layouts) {
+  const Convolution c = weight_problem(call);
+  const Desc x = desc_of(c.x, layouts.inputs[0]), dkernel = c.kernel_desc(layouts.outputs[0]), dy = desc_of(c.y, layouts.inputs[1]);
+  std::vector<Arg> args = {in(DNNL_ARG_SRC, 0, x), in(DNNL_ARG_DIFF_DST, 1, dy), out(DNNL_ARG_DIFF_WEIGHTS, 0, dkernel)};
+  if (call.outputs.size() == 2) args.push_back(out(DNNL_ARG_DIFF_BIAS, 1, dense_desc(c.bias())));
+  return describe<BackwardWeights>(weight_pd(call, c, x, dkernel, dy), std::move(args));
+}
+
+std::vector<KernelDef> conv2d_kernels() {
+  KernelDef forward = primitive_kernel("conv2d", conv2d);
+  KernelDef data = primitive_kernel("conv2d_grad_input", conv2d_grad_input);
+  KernelDef weight = primitive_kernel("conv2d_grad_weight", conv2d_grad_weight);
+  forward.layouts = conv2d_layouts;
+  data.layouts = grad_input_layouts;
+  weight.layouts = grad_weight_layouts;
+  return {forward, data, weight};
+}
+
+REGISTER_KERNELS(conv2d_kernels);
+
+}  // namespace
+}  // namespace ff::cpu

@@ -1,0 +1,9 @@
+// Loops compiled once per instruction set; the fitting one is picked when the library is loaded. For plain functions over
+// pointers: what they call must be inlined into them.
+#pragma once
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+#define FF_SIMD __attribute__((target_clones("avx512f", "avx2", "default")))
+#else
+#define FF_SIMD
+#endif

@@ -1,0 +1,21 @@
+// From a parallel computation graph to a plan.
+#pragma once
+
+#include "graph/kernel_query.h"
+#include "lowering/plan.h"
+#include "parallel/pcg.h"
+
+namespace ff {
+
+struct LowerOptions {
+  // Each section may be run on its own: what one leaves for another is pinned, and updates wait for their section.
+  bool separate_sections = false;
+};
+
+Plan lower(const Pcg& pcg, const Machine& machine, const KernelQuery& kernels, const LowerOptions& options = {});
+
+// The stages of lower, in their order.
+std::vector<NodeId> schedule(const Graph& graph, bool separate_sections);
+void place_buffers(Plan& plan, bool separate_sections);  // aliases, lifetimes, offsets
+
+}  // namespace ff

@@ -1,0 +1,99 @@
+// Where buffers live: results share the memory of inputs that end there, and temporaries are packed into one arena by
+// lifetime.
+#include <algorithm>
+
+#include "base/error.h"
+#include "lowering/lower.h"
+#include "ops/op.h"
+
+namespace ff {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+void touch(Plan& plan, BufferId id, int step) {
+  if (id < 0) return;
+  Buffer& root = plan.buffers[plan.root(id)];
+  if (root.first < 0) root.first = step;
+  root.last = std::max(root.last, step);
+}
+
+void find_lifetimes(Plan& plan) {
+  for (Buffer& buffer : plan.buffers) buffer.first = buffer.last = -1;
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    for (const BufferId id : plan.steps[s].inputs) touch(plan, id, static_cast<int>(s));
+    for (const BufferId id : plan.steps[s].outputs) touch(plan, id, static_cast<int>(s));
+  }
+}
+
+// An output takes over the memory of an input whose last use this is, where the op can work in place.
+void share_in_place(Plan& plan) {
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    const Step& step = plan.steps[s];
+    for (const auto& [output, input] : op_def(step.call.op).inplace_pairs) {
+      if (static_cast<size_t>(output) >= step.outputs.size() || static_cast<size_t>(input) >= step.inputs.size()) continue;
+      const BufferId made = step.outputs[output];
+      const BufferId root = plan.root(step.inputs[input]);
+      Buffer& from = plan.buffers[root];
+      Buffer& to = plan.buffers[made];
+      const bool ends_here = from.storage == Storage::temporary && from.last == static_cast<int>(s);
+      const bool alone = std::count_if(step.inputs.begin(), step.inputs.end(), [&](BufferId id) { return plan.root(id) == root; }) == 1;
+      if (!ends_here || !alone || to.alias >= 0 || to.storage != Storage::temporary || to.bytes > from.bytes ||
+          to.layout != plan.buffers[step.inputs[input]].layout)
+        continue;
+      for (Buffer& buffer : plan.buffers)
+        if (buffer.alias == made) buffer.alias = root;
+      to.alias = root;
+      from.last = to.last;
+    }
+  }
+}
+
+// What crosses a boundary of sections that run on their own must survive until the plan is run again.
+void pin_crossings(Plan& plan) {
+  for (Buffer& buffer : plan.buffers) {
+    if (buffer.alias >= 0 || buffer.storage != Storage::temporary || buffer.first < 0) continue;
+    if (plan.steps[buffer.first].section != plan.steps[buffer.last].section) buffer.storage = Storage::pinned;
+  }
+}
+
+// Greedy packing, large buffers first, each at the lowest offset where it meets no other of its lifetime.
+size_t pack(Plan& plan, int device) {
+  std::vector<Buffer*> todo;
+  for (Buffer& buffer : plan.buffers)
+    if (buffer.alias < 0 && buffer.storage == Storage::temporary && buffer.first >= 0 && buffer.device == device) todo.push_back(&buffer);
+  std::stable_sort(todo.begin(), todo.end(), [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
+  std::vector<Buffer*> placed;  // by offset
+  size_t total = 0;
+  for (Buffer* buffer : todo) {
+    size_t offset = 0;
+    for (const Buffer* other : placed) {
+      const bool overlap = other->first <= buffer->last && buffer->first <= other->last;
+      if (!overlap) continue;
+      if (offset + aligned(buffer->bytes) <= other->offset) break;
+      offset = std::max(offset, other->offset + aligned(other->bytes));
+    }
+    buffer->offset = offset;
+    total = std::max(total, offset + aligned(buffer->bytes));
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), buffer,
+                                   [](const Buffer* a, const Buffer* b) { return a->offset < b->offset; }),
+                  buffer);
+  }
+  return total;
+}
+
+}  // namespace
+
+void place_buffers(Plan& plan, bool separate_sections) {
+  find_lifetimes(plan);
+  if (separate_sections) pin_crossings(plan);
+  share_in_place(plan);
+  plan.arena.assign(plan.machine.devices.size(), 0);
+  plan.scratch.assign(plan.machine.devices.size(), 0);
+  for (size_t d = 0; d < plan.machine.devices.size(); ++d) plan.arena[d] = pack(plan, static_cast<int>(d));
+  for (const Step& step : plan.steps) plan.scratch[step.device] = std::max(plan.scratch[step.device], aligned(step.scratch));
+}
+
+}  // namespace ff

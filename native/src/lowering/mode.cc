@@ -1,0 +1,74 @@
+// Training or inference mode, and the expansions that come before differentiation.
+#include "base/error.h"
+#include "lowering/step_graph.h"
+#include "ops/grad.h"
+
+namespace ff {
+namespace {
+
+// Put the outputs of an emitted replacement in a node's place.
+void replace_outputs(Graph& graph, NodeId id, const std::vector<Value>& with) {
+  for (size_t k = 0; k < with.size(); ++k) graph.replace({id, static_cast<int32_t>(k)}, with[k]);
+  graph.node(id).dead = true;
+}
+
+NodeId add_state(Graph& graph, const std::string& name, const TensorType& type) {
+  const NodeId id = add_op(graph, "weight",
+                           {{"shape", type.shape}, {"dtype", std::string(name_of(type.dtype))}, {"initializer", std::string("zeros")}},
+                           {}, name);
+  graph.node(id).trainable = false;
+  return id;
+}
+
+// The number of this forward run: a state that each forward moves on.
+Value step_counter(Graph& graph) {
+  const NodeId state = add_state(graph, "random/counter", {DType::int64, {}});
+  const NodeId next = add_op(graph, "increment", {}, {{state, 0}}, "random/next");
+  graph.assignments.push_back({state, {next, 0}});
+  return {next, 0};
+}
+
+}  // namespace
+
+void set_mode(Graph& graph, bool training, int64_t seed) {
+  Value counter;
+  for (const NodeId id : graph.order()) {
+    const OpDef& def = op_def(graph.node(id).op);
+    if (!training && def.inference) {
+      Expansion expansion(graph, id);
+      replace_outputs(graph, id, def.inference(expansion));
+      continue;
+    }
+    for (const auto& [input, output] : def.state_updates)
+      graph.assignments.push_back({graph.node(id).inputs[input].node, {id, output}});
+    if (!def.random || graph.node(id).inputs.empty()) continue;
+    if (!counter.valid()) counter = step_counter(graph);
+    Node& node = graph.node(id);
+    node.inputs.push_back(counter);
+    if (node.attrs.integer("seed") < 0) node.attrs.set("seed", seed);
+  }
+}
+
+void expand_activations(Graph& graph) {
+  for (const NodeId id : graph.order()) {
+    const OpDef& def = op_def(graph.node(id).op);
+    if (!def.expand || !graph.node(id).attrs.has("activation") || graph.node(id).attrs.text("activation") == "none") continue;
+    Expansion expansion(graph, id);
+    replace_outputs(graph, id, def.expand(expansion));
+  }
+}
+
+void expand_unsupported(Graph& graph, const std::string& device, const KernelQuery& kernels) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const NodeId id : graph.order()) {
+      const OpDef& def = op_def(graph.node(id).op);
+      if (!def.expand || kernels.supported(graph.call(id), device)) continue;
+      Expansion expansion(graph, id);
+      replace_outputs(graph, id, def.expand(expansion));
+      changed = true;
+    }
+  }
+}
+
+}  // namespace ff

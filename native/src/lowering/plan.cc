@@ -1,0 +1,84 @@
+#include "lowering/plan.h"
+
+#include <algorithm>
+#include <iomanip>
+
+#include "base/error.h"
+
+namespace ff {
+namespace {
+
+std::string buffer_text(const Plan& plan, BufferId id) {
+  if (id < 0) return "_";
+  const Buffer& buffer = plan.buffers[id];
+  std::string text = cat("%", id, ":", to_string(buffer.type));
+  if (!buffer.layout.dense()) text += "{" + buffer.layout.name() + "}";
+  if (buffer.alias >= 0) text += cat("=%", buffer.alias);
+  return text;
+}
+
+std::string size_text(size_t bytes) {
+  std::ostringstream out;
+  if (bytes < 10000)
+    out << bytes << " B";
+  else
+    out << std::fixed << std::setprecision(2) << static_cast<double>(bytes) / (1 << 20) << " MiB";
+  return out.str();
+}
+
+}  // namespace
+
+const char* name_of(Storage storage) {
+  constexpr const char* kNames[] = {"state", "input", "pinned", "temporary"};
+  return kNames[static_cast<size_t>(storage)];
+}
+
+std::string to_string(const Plan& plan) {
+  std::ostringstream out;
+  for (size_t d = 0; d < plan.machine.devices.size(); ++d)
+    out << "device " << d << ": " << plan.machine.devices[d].kind << ", arena " << plan.arena[d] << " B, scratch " << plan.scratch[d]
+        << " B\n";
+  for (size_t id = 0; id < plan.buffers.size(); ++id) {
+    const Buffer& buffer = plan.buffers[id];
+    if (buffer.alias >= 0 || buffer.storage == Storage::temporary) continue;
+    out << name_of(buffer.storage) << " " << buffer_text(plan, static_cast<BufferId>(id)) << " \"" << buffer.name << "\"\n";
+  }
+  Section section{};
+  for (size_t s = 0; s < plan.steps.size(); ++s) {
+    const Step& step = plan.steps[s];
+    if (s == 0 || step.section != section) out << name_of(section = step.section) << ":\n";
+    std::vector<std::string> in, made;
+    for (const BufferId id : step.inputs) in.push_back(cat("%", id));
+    for (const BufferId id : step.outputs) made.push_back(buffer_text(plan, id));
+    const std::string attrs = to_string(step.call.attrs);
+    out << "  " << join(made) << " = " << step.call.op << "(" << join(in) << ")" << (attrs.empty() ? "" : " ") << attrs;
+    if (step.fresh_with >= 0) out << " unless %" << step.fresh_with << " is unchanged";
+    out << "  # " << step.call.name << "\n";
+  }
+  for (const auto& [name, id] : plan.results) out << "result \"" << name << "\" = %" << id << "\n";
+  return out.str();
+}
+
+std::string memory_report(const Plan& plan) {
+  std::ostringstream out;
+  for (size_t d = 0; d < plan.machine.devices.size(); ++d) {
+    size_t by_kind[4] = {0, 0, 0, 0};
+    std::vector<const Buffer*> roots;
+    for (const Buffer& buffer : plan.buffers) {
+      if (buffer.alias >= 0 || buffer.device != static_cast<int>(d)) continue;
+      roots.push_back(&buffer);
+      if (buffer.storage != Storage::temporary) by_kind[static_cast<size_t>(buffer.storage)] += buffer.bytes;
+    }
+    by_kind[static_cast<size_t>(Storage::temporary)] = plan.arena[d];
+    out << "device " << d << " (" << plan.machine.devices[d].kind << ")\n";
+    out << "  state " << size_text(by_kind[0]) << ", inputs " << size_text(by_kind[1]) << ", pinned " << size_text(by_kind[2])
+        << ", arena " << size_text(by_kind[3]) << ", scratch " << size_text(plan.scratch[d]) << "\n";
+    std::stable_sort(roots.begin(), roots.end(), [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
+    for (size_t i = 0; i < std::min<size_t>(roots.size(), 5); ++i)
+      out << "  " << size_text(roots[i]->bytes) << "  " << roots[i]->name << " " << to_string(roots[i]->type) << " ("
+          << name_of(roots[i]->storage) << ")\n";
+  }
+  return out.str();
+}
+
+}  // namespace ff

@@ -1,0 +1,69 @@
+// A plan: what the devices do in one training step (or evaluation, or prediction), down to single calls of operators,
+// buffers and the order between them. An engine executes it and knows no operator by name.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/call.h"
+#include "graph/graph.h"
+#include "graph/kernel_query.h"
+#include "graph/layout.h"
+#include "graph/machine.h"
+
+namespace ff {
+
+using BufferId = int32_t;
+
+enum class Storage : uint8_t {
+  state,      // outlives plans: weights, optimizer state, counters; found by name
+  input,      // written from outside before a run
+  pinned,     // lives as long as the plan: results, and what crosses a section that is run on its own
+  temporary,  // in the arena, from its first to its last step
+};
+const char* name_of(Storage storage);
+
+struct Buffer {
+  std::string name;
+  TensorType type;
+  Layout layout;
+  size_t bytes = 0;
+  Storage storage = Storage::temporary;
+  int device = 0;
+  BufferId alias = -1;  // shares the memory of this buffer (a root: roots alias nothing)
+  int first = -1;       // steps between which its memory is in use; of roots
+  int last = -1;
+  size_t offset = 0;    // in the arena of its device
+  Attrs initializer;    // of states: how the first value is drawn
+};
+
+struct Step {
+  OpCall call;
+  Layouts layouts;
+  std::vector<BufferId> inputs, outputs;  // -1: an output that nobody reads
+  int device = 0;
+  Section section = Section::forward;
+  size_t scratch = 0;
+  // Skipped while the state in this buffer has not changed since the step last ran: its output is a packed copy.
+  BufferId fresh_with = -1;
+};
+
+struct Plan {
+  Machine machine;
+  std::vector<Buffer> buffers;
+  std::vector<Step> steps;                  // in the order of the only queue of the only device
+  std::map<std::string, BufferId> results;  // named tensors that can be read after a run
+  std::map<std::string, BufferId> inputs;
+  std::vector<size_t> arena;                // bytes by device
+  std::vector<size_t> scratch;              // bytes by device
+
+  BufferId root(BufferId id) const { return buffers[id].alias >= 0 ? buffers[id].alias : id; }
+};
+
+std::string to_string(const Plan& plan);
+// Bytes per device by kind, and the largest buffers.
+std::string memory_report(const Plan& plan);
+
+}  // namespace ff

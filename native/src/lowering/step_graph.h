@@ -1,0 +1,63 @@
+// The graph of one step, made from the user's graph: cut to what is asked for, at the batch size asked for, in training
+// or inference mode, with loss, metrics, gradients and updates as further nodes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/kernel_query.h"
+
+namespace ff {
+
+// Fixed when a model is compiled.
+struct CompileSpec {
+  Value output;               // in the user's graph
+  Value label;                // likewise; invalid: no loss
+  std::string loss;           // name of a loss op, "" for none
+  Attrs loss_attrs;
+  std::string optimizer;      // name of an update op, "" for none
+  Attrs optimizer_attrs;
+  Attrs metrics;              // flags of the metrics op
+  bool fuse = true;
+  int64_t seed = 0;
+  std::string device = "cpu";
+};
+
+// What one kind of run asks for.
+struct StepSpec {
+  bool training = false;          // mode of dropout and batch normalisation
+  bool loss = false;              // loss and metrics
+  bool backward = false;
+  bool update = false;
+  bool separate_sections = false; // gradients are added to states, sections run one by one
+  int64_t batch = 0;              // 0: the user's
+  std::vector<Value> pinned;      // tensors of the user's graph to keep readable
+  std::vector<Value> pinned_gradients;
+
+  auto operator<=>(const StepSpec&) const = default;
+};
+
+Graph build_step(const Graph& user, const CompileSpec& compile, const StepSpec& step, const KernelQuery& kernels);
+
+// ---- its stages ----
+// A copy of what the roots need, at another batch size; old values to new.
+struct Copied {
+  Graph graph;
+  std::vector<NodeId> map;  // user's node -> node
+  Value operator()(Value value) const { return {map[value.node], value.index}; }
+};
+Copied copy_for_batch(const Graph& user, const std::vector<Value>& roots, int64_t batch);
+// Dropout and its like in inference mode; the step counter for random ops in training mode.
+void set_mode(Graph& graph, bool training, int64_t seed);
+// Replace a node by its expansion: activations that are attributes become nodes.
+void expand_activations(Graph& graph);
+// Expand what no kernel of the device takes.
+void expand_unsupported(Graph& graph, const std::string& device, const KernelQuery& kernels);
+// Gradients of a scalar with respect to every tensor in `wanted`, as nodes; invalid where none flows.
+std::vector<Value> gradients(Graph& graph, Value loss, const std::vector<Value>& wanted);
+// Activations back into the op before them, and losses onto logits, where a kernel takes the fused form.
+void fuse_losses(Graph& graph, NodeId loss);
+void fuse_activations(Graph& graph, const std::string& device, const KernelQuery& kernels);
+
+}  // namespace ff
