@@ -30,12 +30,11 @@ VENV := .venv
 PY := $(VENV)/bin/python
 STAMPS := $(VENV)/.stamps
 
-# Made anew when another interpreter is asked for. The base interpreter is named, since `python3` may be the one in
-# .venv itself.
+# Made anew when another Python is asked for. It is made by the base interpreter, since PYTHON may be the one in .venv.
 $(STAMPS)/python: FORCE
-	@id=$$($(PYTHON) -c 'import sys; print(getattr(sys, "_base_executable", sys.executable), sys.version)') && \
+	@id=$$($(PYTHON) -c 'import sys; print(sys.base_prefix, sys.version)') && \
 	if [ "$$id" != "$$(cat $@ 2>/dev/null)" ]; then \
-	  base=$${id%% *}; \
+	  base=$$($(PYTHON) -c 'import sys; print(getattr(sys, "_base_executable", sys.executable))'); \
 	  "$$base" -c 'import ensurepip, venv' 2>/dev/null || { \
 	    echo "flexflow: $$base cannot make virtual environments; on Debian: apt-get install python3-venv" >&2; exit 1; }; \
 	  echo "making $(VENV) with $$base"; \
@@ -126,7 +125,7 @@ run: library $(STAMPS)/run ## train a convolutional network on handwritten digit
 test: native-tests $(STAMPS)/test ## run the test suite
 	$(if $(NATIVE_TESTS),timeout 900 $(NATIVE_TESTS))
 	$(RUN) -m pytest tests $(ARGS)
-check-builds: library $(STAMPS)/test ## try every way to build and install, in scratch folders
+check-builds: library $(STAMPS)/test $(STAMPS)/packaging ## try every way to build and install, in scratch folders
 	$(RUN) -m pytest tests/packaging -m packaging $(ARGS)
 sanitize: ## build with address and undefined-behaviour sanitizers into build-asan and test that
 	@$(MAKE) --no-print-directory BUILD=build-asan SANITIZE=address,undefined sanitized-test
@@ -147,7 +146,7 @@ format: $(STAMPS)/lint ## put C++ and Python into the house format
 	find native tests examples -name '*.h' -o -name '*.c' -o -name '*.cc' | xargs -r $(VENV)/bin/clang-format -i
 	$(VENV)/bin/ruff check --fix
 	$(VENV)/bin/ruff format
-venv: $(foreach set,build run test lint,$(STAMPS)/$(set)) ## only make .venv, complete
+venv: $(foreach set,build run test packaging lint,$(STAMPS)/$(set)) ## only make .venv, complete
 wheel: $(STAMPS)/python ## build a wheel into build/dist
 	$(PY) -m pip wheel --no-deps --wheel-dir build/dist .
 

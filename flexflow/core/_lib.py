@@ -6,10 +6,11 @@ Nothing outside ``flexflow.core`` uses ctypes, and in it little but this file an
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ _EXCEPTIONS: dict[int, type[Exception]] = {
     _abi.FF_ERROR_MEMORY: MemoryError,
 }
 
-_library: Optional[ctypes.CDLL] = None
+_library: ctypes.CDLL | None = None
 _lock = threading.Lock()
 
 
@@ -52,11 +53,23 @@ def library() -> ctypes.CDLL:
     return _library
 
 
+# How often a thread of the pool looks for work before it sleeps. libgomp's own choice, some milliseconds of spinning,
+# makes steps many times slower as soon as another process wants a core (docs/performance.md).
+_SPINS = "10000"
+
+
 def _load(path: str) -> ctypes.CDLL:
+    # libgomp reads its settings once, while it is loaded; those of the user win.
+    tune = not os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"}
+    if tune:
+        os.environ["GOMP_SPINCOUNT"] = _SPINS
     try:
         loaded = ctypes.CDLL(path)
     except OSError as error:
         raise ImportError(f"cannot load {path}: {error}; build it again with `make`") from error
+    finally:
+        if tune:
+            del os.environ["GOMP_SPINCOUNT"]
     try:
         _abi.declare(loaded)
     except AttributeError as error:
@@ -92,8 +105,10 @@ def text(function: str, *arguments: Any) -> str:
 
 
 def describe(what: str) -> str:
-    """What the library tells about itself: ``"version"``, ``"build"``, ``"options"``, ``"engines"``,
-    ``"devices"``, ``"cpu"``, ``"ops"``, or ``"op:NAME"``.
+    """What the library tells about itself.
+
+    Args:
+        what: "version", "build", "options", "engines", "devices", "cpu", "ops", or "op:NAME".
 
     Raises:
         ValueError: there is no such topic.

@@ -4,7 +4,7 @@ passed."""
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,11 +17,16 @@ if TYPE_CHECKING:
 _BLOCK = 1 << 22  # elements looked at together; keeps temporary arrays small
 
 
-def view(array: np.ndarray, data_type: Optional[DataType] = None) -> Any:
+def view(array: np.ndarray, data_type: DataType | None = None) -> Any:
     """An ``ff_array`` over the memory of a C-contiguous array, which must outlive its use."""
     shape = (ctypes.c_int64 * array.ndim)(*array.shape)
     code = (data_type or as_data_type(array.dtype)).value
     return _abi.ff_array(array.ctypes.data, code, array.ndim, shape)
+
+
+def numpy_storage(data_type: DataType) -> np.dtype:
+    """The dtype of arrays in the library's own form."""
+    return np.dtype("uint16") if data_type is DataType.DT_BFLOAT16 else numpy_dtype(data_type)
 
 
 def to_storage(array: np.ndarray, data_type: DataType) -> np.ndarray:
@@ -78,12 +83,12 @@ def convert(values: Any, data_type: DataType, who: str) -> np.ndarray:
         array = array.astype(np.float32)
     wanted = numpy_dtype(data_type)
     if array.dtype == wanted and array.dtype.isnative:
-        return np.require(array, requirements="CA")
+        return np.require(array, requirements=["C", "A"])
     _check_kind(array, data_type, wanted, who)
-    if not np.can_cast(array.dtype, wanted, "same_kind") and array.size:
+    if wanted.kind == "i" and array.size and not np.can_cast(array.dtype, wanted):
         _check_range(array, wanted, who)
     with np.errstate(over="ignore"):
-        converted = np.require(array, wanted, "CA")
+        converted = np.require(array, wanted, ["C", "A"])
     if array.dtype.kind == "f" and array.dtype.itemsize > wanted.itemsize:
         _check_overflow(array, converted, who)
     return converted

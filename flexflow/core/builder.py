@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Union, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -49,7 +49,8 @@ class GraphBuilder:
         self._inputs: list[int] = []
         self._without_gradient: set[int] = set()
         self._attached: dict[int, np.ndarray] = {}
-        self._rows: Optional[int] = None  # of the batch that the inputs hold, once it is known
+        self._rows: dict[int, int] = {}  # of inputs that hold another batch size than their own
+        self._orders: dict[int, int | None] = {}  # input -> the epoch of its shuffled order
 
     @property
     def graph_handle(self) -> int:
@@ -71,7 +72,7 @@ class GraphBuilder:
         dims: Sequence[int],
         data_type: DataTypeLike = DataType.DT_FLOAT,
         create_grad: bool = True,
-        name: Optional[str] = None,
+        name: str | None = None,
     ) -> Tensor:
         """An input of the model.
 
@@ -105,7 +106,7 @@ class GraphBuilder:
         dims: Sequence[int],
         value: Any,
         data_type: DataTypeLike = DataType.DT_FLOAT,
-        name: Optional[str] = None,
+        name: str | None = None,
     ) -> Tensor:
         """A tensor of fixed values.
 
@@ -116,7 +117,7 @@ class GraphBuilder:
         Raises:
             ValueError: the array has another shape. TypeError: its values do not convert.
 
-        >>> ffmodel.create_constant([2, 3], 0.5, DataType.DT_FLOAT).get_tensor().shape
+        >>> ffmodel.create_constant([2, 3], np.ones((2, 3)), DataType.DT_FLOAT).get_tensor().shape
         (2, 3)
         """
         shape = _shape(dims, name or "create_constant")
@@ -137,8 +138,8 @@ class GraphBuilder:
         self,
         dims: Sequence[int],
         data_type: DataTypeLike = DataType.DT_FLOAT,
-        initializer: Optional[Initializer] = None,
-        name: Optional[str] = None,
+        initializer: Initializer | None = None,
+        name: str | None = None,
     ) -> Parameter:
         """A weight that belongs to no layer.
 
@@ -156,7 +157,7 @@ class GraphBuilder:
 
     # ---- layers ----
     def _op(
-        self, kind: str, inputs: Sequence[Tensor], name: Optional[str] = None, **attrs: Any
+        self, kind: str, inputs: Sequence[Tensor], name: str | None = None, **attrs: Any
     ) -> Tensor:
         """Append a layer of one operator; its first output."""
         return self._ops(kind, inputs, name, outputs=1, **attrs)[0]
@@ -165,11 +166,11 @@ class GraphBuilder:
         self,
         kind: str,
         inputs: Sequence[Tensor],
-        name: Optional[str] = None,
+        name: str | None = None,
         *,
         outputs: int,
-        shared_op: Union[Op, Tensor, None] = None,
-        weights: Optional[Mapping[str, Mapping[str, Any]]] = None,
+        shared_op: Op | Tensor | None = None,
+        weights: Mapping[str, Mapping[str, Any]] | None = None,
         **attrs: Any,
     ) -> list[Tensor]:
         """Append a layer of one operator; its first ``outputs`` outputs, which users see.
@@ -217,12 +218,14 @@ class GraphBuilder:
         self,
         kind: str,
         inputs: Sequence[int],
-        name: Optional[str],
+        name: str | None,
         attrs: Mapping[str, Any],
     ) -> list[int]:
         """Append an operator to the graph; the numbers of its outputs."""
         if name is not None and not isinstance(name, str):
             raise TypeError(f"{kind}: name is {name!r}, expected a string")
+        if name and "\0" in name:
+            raise ValueError(f"{kind}: name is {name!r}, expected one without a zero character")
         given = attributes(attrs)
         outputs = (ctypes.c_int64 * _MOST_OUTPUTS)()
         count = ctypes.c_size_t()
@@ -244,10 +247,11 @@ class GraphBuilder:
     def _number(self, tensor: Any, who: str) -> int:
         if not isinstance(tensor, Tensor):
             raise TypeError(f"{who} is {tensor!r}, expected a Tensor")
-        tensor.owner(self._self)
+        if tensor.owner() is not self:
+            raise ValueError(f"{who} is {tensor!r} of another FFModel; give one of this")
         return tensor.id
 
-    def _shared_weights(self, shared_op: Union[Op, Tensor], kind: str, who: str) -> list[int]:
+    def _shared_weights(self, shared_op: Op | Tensor, kind: str, who: str) -> list[int]:
         layer = shared_op.owner_op if isinstance(shared_op, Tensor) else shared_op
         if not isinstance(layer, Op):
             raise TypeError(f"{who}: shared_op is {shared_op!r}, expected a layer or its output")
@@ -326,14 +330,25 @@ class GraphBuilder:
         array = expect_shape(array, expected, tensor.name)
         call("ff_tensor_write", self._graph.value, tensor.id, view(array))
         if expected and tensor.is_input:
-            self._rows = len(array)
+            self.note_rows(tensor, len(array))
+            self._orders.pop(tensor.id, None)
 
     def _extents(self, tensor: Tensor) -> tuple[int, ...]:
         """The present extents of a tensor: a smaller batch makes it smaller."""
-        batch = self.tensor_info(self._inputs[0]).dims[0] if self._inputs else 0
-        if self._rows in (None, batch) or not tensor.dims or tensor.is_state or not batch:
+        if not self._rows or not tensor.dims:
             return tensor.dims
-        return (tensor.dims[0] * self._rows // batch, *tensor.dims[1:])
+        sources = [tensor.id] if tensor.is_input else self._inputs_of(tensor.id)
+        if not sources or sources[0] not in self._rows:
+            return tensor.dims
+        batch = self.tensor_info(sources[0]).dims[0]
+        return (tensor.dims[0] * self._rows[sources[0]] // batch, *tensor.dims[1:])
+
+    def note_rows(self, tensor: Tensor, rows: int) -> None:
+        """Take note of how many rows an input holds; for other parts of the core."""
+        if rows == tensor.dims[0]:
+            self._rows.pop(tensor.id, None)
+        else:
+            self._rows[tensor.id] = rows
 
     def attach(self, tensor: Tensor, array: np.ndarray) -> None:
         """See Tensor.attach_numpy_array."""
@@ -354,7 +369,7 @@ class GraphBuilder:
 
 
 def weight_attributes(
-    initializer: Optional[Initializer] = None,
+    initializer: Initializer | None = None,
     regularizer: Any = None,
     argument: str = "kernel_initializer",
 ) -> dict[str, Any]:

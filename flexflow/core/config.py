@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from numbers import Real
-from typing import Any, Optional, Union
+from numbers import Integral, Real
+from typing import Any, Union
 
 from flexflow.core._lib import FlexFlowError
 
@@ -170,7 +170,7 @@ class FFConfig:
     def __init__(self, **fields: Any) -> None:
         self._explicit = frozenset(fields)
         self._given: set[str] = set(fields)
-        self._trace: Optional[int] = None
+        self._trace: int | None = None
         for name, value in fields.items():
             if name.startswith("_") or name not in FFConfig.__annotations__:
                 raise TypeError(f"FFConfig has no field {name!r}{_did_you_mean(name)}")
@@ -210,13 +210,15 @@ class FFConfig:
         """
         return name in self._given
 
-    def _set_from(self, flag: str, text: Union[str, bool, None]) -> None:
+    def _set_from(self, flag: str, text: str | bool | None) -> None:
         field, kind = _FLAGS[flag]
         try:
             value = text if kind is True else kind(text)  # type: ignore[operator]
         except (TypeError, ValueError):
             came = "no value" if text is None else repr(text)
-            message = f"{flag}: got {came}, expected {'a number' if kind is float else 'an integer'}"
+            message = (
+                f"{flag}: got {came}, expected {'a number' if kind is float else 'an integer'}"
+            )
             if len(flag) > 2:
                 raise ValueError(message) from None
             # One letter is easily another program's: pytest's -p, for one.
@@ -291,8 +293,10 @@ def _checked(name: str, value: Any) -> Any:
     if name not in FFConfig.__annotations__:
         raise AttributeError(f"FFConfig has no field {name!r}{_did_you_mean(name)}")
     kind = type(getattr(FFConfig, name))
-    if kind in (int, float) and isinstance(value, Real) and not isinstance(value, bool):
-        value = float(value) if kind is float else value if value % 1 else int(value)
+    if kind is float and isinstance(value, Real) and not isinstance(value, bool):
+        value = float(value)
+    elif kind is int and isinstance(value, Integral) and not isinstance(value, bool):
+        value = int(value)
     if type(value) is not kind:
         raise TypeError(f"FFConfig.{name}: got {value!r}, expected a value of type {kind.__name__}")
     if name in _LEAST and not value >= _LEAST[name]:

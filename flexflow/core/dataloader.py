@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,12 +30,14 @@ class DataSet:
     """
 
     def __init__(self, columns: Sequence[tuple[Tensor, np.ndarray]]) -> None:
+        self.inputs = [tensor for tensor, _ in columns]
         self._arrays = [to_storage(array, tensor.data_type) for tensor, array in columns]
         views = (_abi.ff_array * len(columns))()
         for i, (tensor, _) in enumerate(columns):
             views[i] = view(self._arrays[i], tensor.data_type)
         model = columns[0][0].owner()
         self.num_samples = len(self._arrays[0])
+        self.batch_size = 0  # until an epoch is begun
         self._handle = Handle(
             "ff_dataset_create",
             model.graph_handle,
@@ -61,6 +63,10 @@ class DataSet:
         """Start an epoch. The order of a shuffled one depends on ``seed`` and ``epoch`` alone."""
         self.batch_size = batch_size
         call("ff_dataset_begin", self.handle, batch_size, shuffle, seed, epoch, drop_last, 0)
+
+    def rows_before(self, position: int) -> int:
+        """The rows of the batch that ends at a position."""
+        return position % self.batch_size or min(self.batch_size, position)
 
     def read_ahead(self, position: int, rows: int) -> None:
         """Ask the system to fetch rows of memory-mapped arrays from their files."""
@@ -106,9 +112,9 @@ class SingleDataLoader:
         self,
         ffmodel: FFModel,
         input: Tensor,
-        full_input: Union[np.ndarray, Tensor, Sequence[Any]],
-        num_samples: Optional[int] = None,
-        data_type: Optional[DataTypeLike] = None,
+        full_input: np.ndarray | Tensor | Sequence[Any],
+        num_samples: int | None = None,
+        data_type: DataTypeLike | None = None,
         *,
         shuffle: bool = False,
         drop_last: bool = False,
@@ -156,7 +162,7 @@ class SingleDataLoader:
         whole, rest = divmod(self.num_samples, self.input.dims[0])
         return whole + (rest > 0 and not self.drop_last)
 
-    def next_batch(self, ffmodel: Optional[FFModel] = None) -> int:
+    def next_batch(self, ffmodel: FFModel | None = None) -> int:
         """Copy the next batch into the input, and move on.
 
         Returns:

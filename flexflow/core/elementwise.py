@@ -9,7 +9,7 @@ with a TypeError unless it is said otherwise. In the examples, ``x`` is a float 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional, Union
+from typing import Union
 
 from flexflow.core.builder import GraphBuilder
 from flexflow.core.tensor import Tensor
@@ -28,17 +28,15 @@ Axes = Union[int, Sequence[int]]
 class ElementwiseOps(GraphBuilder):
     """Methods of FFModel. Results have the shape of the input unless it is said otherwise."""
 
-    def _unary(
-        self, kind: str, x: Tensor, name: Optional[str], alpha: Optional[float] = None
-    ) -> Tensor:
+    def _unary(self, kind: str, x: Tensor, name: str | None, alpha: float | None = None) -> Tensor:
         return self._op(kind, [x], name, alpha=alpha)
 
-    def _of_floats(self, kind: str, x: Tensor, name: Optional[str]) -> Tensor:
+    def _of_floats(self, kind: str, x: Tensor, name: str | None) -> Tensor:
         """FlexFlow casts integers to float for some functions."""
         self._number(x, f"{name or kind}: input 0")
         return self._op(kind, [x if is_floating(x.data_type) else self.cast(x)], name)
 
-    def _binary(self, kind: str, x: Tensor, y: Tensor, name: Optional[str]) -> Tensor:
+    def _binary(self, kind: str, x: Tensor, y: Tensor, name: str | None) -> Tensor:
         for i, operand in enumerate((x, y)):
             self._number(operand, f"{name or kind}: input {i}")
         common = promote(x.data_type, y.data_type)
@@ -46,7 +44,7 @@ class ElementwiseOps(GraphBuilder):
         return self._op(kind, pair, name)
 
     # ---- activations ----
-    def relu(self, input: Tensor, inplace: bool = True, name: Optional[str] = None) -> Tensor:
+    def relu(self, input: Tensor, inplace: bool = True, name: str | None = None) -> Tensor:
         """max(x, 0).
 
         >>> ffmodel.relu(x).dims
@@ -54,11 +52,11 @@ class ElementwiseOps(GraphBuilder):
         """
         return self._unary("relu", input, name)
 
-    def sigmoid(self, input: Tensor, name: Optional[str] = None) -> Tensor:
+    def sigmoid(self, input: Tensor, name: str | None = None) -> Tensor:
         """1 / (1 + exp(-x))."""
         return self._unary("sigmoid", input, name)
 
-    def tanh(self, input: Tensor, name: Optional[str] = None) -> Tensor:
+    def tanh(self, input: Tensor, name: str | None = None) -> Tensor:
         """The hyperbolic tangent."""
         return self._unary("tanh", input, name)
 
@@ -66,14 +64,14 @@ class ElementwiseOps(GraphBuilder):
         self,
         input: Tensor,
         inplace: bool = True,
-        name: Optional[str] = None,
+        name: str | None = None,
         *,
         alpha: float = 1.0,
     ) -> Tensor:
         """x where x > 0, else alpha * (exp(x) - 1) (Clevert et al., 2015)."""
         return self._unary("elu", input, name, alpha)
 
-    def leaky_relu(self, input: Tensor, alpha: float = 0.01, name: Optional[str] = None) -> Tensor:
+    def leaky_relu(self, input: Tensor, alpha: float = 0.01, name: str | None = None) -> Tensor:
         """x where x > 0, else alpha * x."""
         return self._unary("leaky_relu", input, name, alpha)
 
@@ -81,7 +79,7 @@ class ElementwiseOps(GraphBuilder):
         self,
         input: Tensor,
         inplace: bool = True,
-        name: Optional[str] = None,
+        name: str | None = None,
         *,
         approximate: bool = False,
     ) -> Tensor:
@@ -89,12 +87,12 @@ class ElementwiseOps(GraphBuilder):
         ``approximate`` takes their form with tanh."""
         return self._op("gelu", [input], name, approximate=approximate)
 
-    def silu(self, input: Tensor, name: Optional[str] = None) -> Tensor:
+    def silu(self, input: Tensor, name: str | None = None) -> Tensor:
         """x * sigmoid(x)."""
         return self._unary("silu", input, name)
 
     # ---- functions ----
-    def exp(self, x: Tensor, name: Optional[str] = None) -> Tensor:
+    def exp(self, x: Tensor, name: str | None = None) -> Tensor:
         """The exponential; of an integer tensor in float32.
 
         >>> ids = ffmodel.create_tensor([64, 16], DataType.DT_INT32)
@@ -103,27 +101,27 @@ class ElementwiseOps(GraphBuilder):
         """
         return self._of_floats("exp", x, name)
 
-    def sin(self, x: Tensor, name: Optional[str] = None) -> Tensor:
+    def sin(self, x: Tensor, name: str | None = None) -> Tensor:
         """The sine of radians; of an integer tensor in float32."""
         return self._of_floats("sin", x, name)
 
-    def cos(self, x: Tensor, name: Optional[str] = None) -> Tensor:
+    def cos(self, x: Tensor, name: str | None = None) -> Tensor:
         """The cosine of radians; of an integer tensor in float32."""
         return self._of_floats("cos", x, name)
 
-    def log(self, x: Tensor, name: Optional[str] = None) -> Tensor:
+    def log(self, x: Tensor, name: str | None = None) -> Tensor:
         """The natural logarithm; of an integer tensor in float32."""
         return self._of_floats("log", x, name)
 
-    def sqrt(self, x: Tensor, name: Optional[str] = None) -> Tensor:
+    def sqrt(self, x: Tensor, name: str | None = None) -> Tensor:
         """The square root; of an integer tensor in float32."""
         return self._of_floats("sqrt", x, name)
 
-    def rsqrt(self, input: Tensor, name: Optional[str] = None) -> Tensor:
+    def rsqrt(self, input: Tensor, name: str | None = None) -> Tensor:
         """1 / sqrt(x)."""
         return self._unary("rsqrt", input, name)
 
-    def pow(self, input: Tensor, exponent: float, name: Optional[str] = None) -> Tensor:
+    def pow(self, input: Tensor, exponent: float, name: str | None = None) -> Tensor:
         """x to the power of a number.
 
         >>> ffmodel.pow(x, 2.0).dims
@@ -131,19 +129,19 @@ class ElementwiseOps(GraphBuilder):
         """
         return self._op("pow", [input], name, exponent=exponent)
 
-    def square(self, input: Tensor, name: Optional[str] = None) -> Tensor:
+    def square(self, input: Tensor, name: str | None = None) -> Tensor:
         """x * x."""
         return self._unary("square", input, name)
 
-    def abs(self, input: Tensor, name: Optional[str] = None) -> Tensor:
+    def abs(self, input: Tensor, name: str | None = None) -> Tensor:
         """The absolute value."""
         return self._unary("abs", input, name)
 
-    def negative(self, input: Tensor, name: Optional[str] = None) -> Tensor:
+    def negative(self, input: Tensor, name: str | None = None) -> Tensor:
         """-x."""
         return self._unary("negative", input, name)
 
-    def identity(self, input: Tensor, name: Optional[str] = None) -> Tensor:
+    def identity(self, input: Tensor, name: str | None = None) -> Tensor:
         """x itself."""
         return self._unary("identity", input, name)
 
@@ -151,7 +149,7 @@ class ElementwiseOps(GraphBuilder):
         self,
         input: Tensor,
         data_type: DataTypeLike = DataType.DT_FLOAT,
-        name: Optional[str] = None,
+        name: str | None = None,
     ) -> Tensor:
         """The same values in another type; floats lose their fraction as integers, and everything
         but 0 is True. Gradients pass between floating-point types only.
@@ -164,7 +162,7 @@ class ElementwiseOps(GraphBuilder):
 
     # ---- with a number ----
     def scalar_add(
-        self, input: Tensor, scalar: float, inplace: bool = True, name: Optional[str] = None
+        self, input: Tensor, scalar: float, inplace: bool = True, name: str | None = None
     ) -> Tensor:
         """x + scalar. Of an integer tensor, the scalar must be integral; so below.
 
@@ -174,27 +172,25 @@ class ElementwiseOps(GraphBuilder):
         return self._op("scalar_add", [input], name, scalar=scalar)
 
     def scalar_sub(
-        self, input: Tensor, scalar: float, inplace: bool = True, name: Optional[str] = None
+        self, input: Tensor, scalar: float, inplace: bool = True, name: str | None = None
     ) -> Tensor:
         """x - scalar."""
         return self._op("scalar_sub", [input], name, scalar=scalar)
 
     def scalar_multiply(
-        self, input: Tensor, scalar: float, inplace: bool = True, name: Optional[str] = None
+        self, input: Tensor, scalar: float, inplace: bool = True, name: str | None = None
     ) -> Tensor:
         """x * scalar."""
         return self._op("scalar_multiply", [input], name, scalar=scalar)
 
     def scalar_true_divide(
-        self, input: Tensor, scalar: float, inplace: bool = True, name: Optional[str] = None
+        self, input: Tensor, scalar: float, inplace: bool = True, name: str | None = None
     ) -> Tensor:
         """x / scalar."""
         return self._op("scalar_true_divide", [input], name, scalar=scalar)
 
     # ---- of two tensors ----
-    def add(
-        self, x: Tensor, y: Tensor, inplace_a: bool = False, name: Optional[str] = None
-    ) -> Tensor:
+    def add(self, x: Tensor, y: Tensor, inplace_a: bool = False, name: str | None = None) -> Tensor:
         """x + y. As for the operators below: shapes broadcast as NumPy's do (each may be the larger
         one), the operand of the lower type is cast to the other's.
 
@@ -208,38 +204,34 @@ class ElementwiseOps(GraphBuilder):
         return self._binary("add", x, y, name)
 
     def subtract(
-        self, x: Tensor, y: Tensor, inplace_a: bool = False, name: Optional[str] = None
+        self, x: Tensor, y: Tensor, inplace_a: bool = False, name: str | None = None
     ) -> Tensor:
         """x - y, like ``add``."""
         return self._binary("subtract", x, y, name)
 
     def multiply(
-        self, x: Tensor, y: Tensor, inplace_a: bool = False, name: Optional[str] = None
+        self, x: Tensor, y: Tensor, inplace_a: bool = False, name: str | None = None
     ) -> Tensor:
         """x * y, like ``add``."""
         return self._binary("multiply", x, y, name)
 
     def divide(
-        self, x: Tensor, y: Tensor, inplace_a: bool = False, name: Optional[str] = None
+        self, x: Tensor, y: Tensor, inplace_a: bool = False, name: str | None = None
     ) -> Tensor:
         """x / y, like ``add``; one of them must be of floats."""
         return self._binary("divide", x, y, name)
 
-    def max(
-        self, x: Tensor, y: Tensor, inplace_a: bool = False, name: Optional[str] = None
-    ) -> Tensor:
+    def max(self, x: Tensor, y: Tensor, inplace_a: bool = False, name: str | None = None) -> Tensor:
         """The larger of x and y, like ``add``; equal ones share the gradient."""
         return self._binary("maximum", x, y, name)
 
-    def min(
-        self, x: Tensor, y: Tensor, inplace_a: bool = False, name: Optional[str] = None
-    ) -> Tensor:
+    def min(self, x: Tensor, y: Tensor, inplace_a: bool = False, name: str | None = None) -> Tensor:
         """The smaller of x and y, like ``add``; equal ones share the gradient."""
         return self._binary("minimum", x, y, name)
 
     # ---- reductions ----
     def reduce_sum(
-        self, input: Tensor, axes: Axes, keepdims: bool = False, name: Optional[str] = None
+        self, input: Tensor, axes: Axes, keepdims: bool = False, name: str | None = None
     ) -> Tensor:
         """The sum over some axes (negative ones count from the last; none: over all), which stay as
         1 with ``keepdims`` and go without.
@@ -253,25 +245,25 @@ class ElementwiseOps(GraphBuilder):
         return self._op("reduce_sum", [input], name, axes=_list(axes), keepdims=keepdims)
 
     def reduce_mean(
-        self, input: Tensor, axes: Axes, keepdims: bool = False, name: Optional[str] = None
+        self, input: Tensor, axes: Axes, keepdims: bool = False, name: str | None = None
     ) -> Tensor:
         """The mean over some axes, like ``reduce_sum``."""
         return self._op("reduce_mean", [input], name, axes=_list(axes), keepdims=keepdims)
 
     def mean(
-        self, input: Tensor, dims: Axes, keepdims: bool = False, name: Optional[str] = None
+        self, input: Tensor, dims: Axes, keepdims: bool = False, name: str | None = None
     ) -> Tensor:
         """The mean over some axes; FlexFlow's name for ``reduce_mean``."""
         return self.reduce_mean(input, dims, keepdims, name)
 
     def reduce_max(
-        self, input: Tensor, axes: Axes, keepdims: bool = False, name: Optional[str] = None
+        self, input: Tensor, axes: Axes, keepdims: bool = False, name: str | None = None
     ) -> Tensor:
         """The largest value over some axes, like ``reduce_sum``; equal ones share the gradient."""
         return self._op("reduce_max", [input], name, axes=_list(axes), keepdims=keepdims)
 
     def reduce_min(
-        self, input: Tensor, axes: Axes, keepdims: bool = False, name: Optional[str] = None
+        self, input: Tensor, axes: Axes, keepdims: bool = False, name: str | None = None
     ) -> Tensor:
         """The smallest value over some axes, like ``reduce_sum``; equal ones share the gradient."""
         return self._op("reduce_min", [input], name, axes=_list(axes), keepdims=keepdims)

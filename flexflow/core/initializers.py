@@ -7,7 +7,7 @@ draws the same numbers on any number of devices and in any type.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Optional
+from typing import Any, ClassVar
 
 
 class Initializer:
@@ -26,7 +26,7 @@ class Initializer:
 
 @dataclass(frozen=True)
 class _Drawn(Initializer):
-    seed: Optional[int] = None
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         if self.seed is None or (type(self.seed) is int and self.seed >= 0):

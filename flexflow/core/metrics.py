@@ -36,13 +36,10 @@ class PerfMetrics:
         return self["accuracy"] * 100.0
 
     def __getitem__(self, name: str) -> float:
-        """The mean of a metric by its name, such as ``"mean_squared_error"``; accuracy as a
-        fraction."""
+        """The mean of a metric by its name; accuracy as a fraction."""
         if name not in self.requested:
-            raise ValueError(
-                f"{name} was not measured; compile was asked for {', '.join(self.requested) or 'no'}"
-                " metrics"
-            )
+            measured = ", ".join(self.requested) or "nothing"
+            raise ValueError(f"{name} was not measured; compile was asked for {measured}")
         return self._mean("correct" if name == "accuracy" else name)
 
     def _mean(self, total: str) -> float:

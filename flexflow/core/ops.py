@@ -8,7 +8,7 @@ shape (64, 16) and ``images`` one of shape (64, 3, 32, 32).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from flexflow.core.builder import weight_attributes
 from flexflow.core.initializers import Initializer
@@ -41,12 +41,12 @@ class Ops(ShapeOps):
         out_dim: int,
         activation: ActiMode = ActiMode.AC_MODE_NONE,
         use_bias: bool = True,
-        datatype: Optional[DataTypeLike] = None,
+        datatype: DataTypeLike | None = None,
         shared_op: Shared = None,
-        kernel_initializer: Optional[Initializer] = None,
-        bias_initializer: Optional[Initializer] = None,
+        kernel_initializer: Initializer | None = None,
+        bias_initializer: Initializer | None = None,
         kernel_regularizer: Any = None,
-        name: Optional[str] = None,
+        name: str | None = None,
     ) -> Tensor:
         """activation(x @ kernel.T + bias), on the last dimension: (..., in) -> (..., out_dim).
 
@@ -90,9 +90,9 @@ class Ops(ShapeOps):
         groups: int = 1,
         use_bias: bool = True,
         shared_op: Shared = None,
-        kernel_initializer: Optional[Initializer] = None,
-        bias_initializer: Optional[Initializer] = None,
-        name: Optional[str] = None,
+        kernel_initializer: Initializer | None = None,
+        bias_initializer: Initializer | None = None,
+        name: str | None = None,
         *,
         dilation: tuple[int, int] = (1, 1),
         padding: str = "explicit",
@@ -141,13 +141,13 @@ class Ops(ShapeOps):
         input: Tensor,
         kernel_h: int,
         kernel_w: int,
-        stride_h: Optional[int] = None,
-        stride_w: Optional[int] = None,
+        stride_h: int | None = None,
+        stride_w: int | None = None,
         padding_h: Padding = 0,
         padding_w: Padding = 0,
         pool_type: PoolType = PoolType.POOL_MAX,
         activation: ActiMode = ActiMode.AC_MODE_NONE,
-        name: Optional[str] = None,
+        name: str | None = None,
         *,
         padding: str = "explicit",
         ceil_mode: bool = False,
@@ -186,7 +186,7 @@ class Ops(ShapeOps):
         self,
         input: Tensor,
         relu: bool = True,
-        name: Optional[str] = None,
+        name: str | None = None,
         *,
         eps: float = 1e-5,
         momentum: float = 0.9,
@@ -225,7 +225,7 @@ class Ops(ShapeOps):
         axes: Sequence[int],
         elementwise_affine: bool = True,
         eps: float = 1e-5,
-        name: Optional[str] = None,
+        name: str | None = None,
     ) -> Tensor:
         """Normalises each sample over its last dimensions (Ba et al., 2016).
 
@@ -252,8 +252,8 @@ class Ops(ShapeOps):
         embedding_dim: int,
         aggr: AggrMode = AggrMode.AGGR_MODE_NONE,
         shared_op: Shared = None,
-        kernel_initializer: Optional[Initializer] = None,
-        name: Optional[str] = None,
+        kernel_initializer: Initializer | None = None,
+        name: str | None = None,
         *,
         datatype: DataTypeLike = DataType.DT_FLOAT,
         kernel_regularizer: Any = None,
@@ -286,7 +286,7 @@ class Ops(ShapeOps):
             weights=_weights(kernel_initializer, kernel_regularizer, None),
         )
 
-    def softmax(self, input: Tensor, axis: int = -1, name: Optional[str] = None) -> Tensor:
+    def softmax(self, input: Tensor, axis: int = -1, name: str | None = None) -> Tensor:
         """exp(x) / sum(exp(x)) over an axis. Its gradient is its own, whatever follows.
 
         >>> ffmodel.softmax(x).dims
@@ -294,7 +294,7 @@ class Ops(ShapeOps):
         """
         return self._op("softmax", [input], name, axis=axis)
 
-    def log_softmax(self, input: Tensor, axis: int = -1, name: Optional[str] = None) -> Tensor:
+    def log_softmax(self, input: Tensor, axis: int = -1, name: str | None = None) -> Tensor:
         """The logarithm of ``softmax``."""
         return self._op("log_softmax", [input], name, axis=axis)
 
@@ -302,8 +302,8 @@ class Ops(ShapeOps):
         self,
         input: Tensor,
         rate: float,
-        seed: Optional[int] = None,
-        name: Optional[str] = None,
+        seed: int | None = None,
+        name: str | None = None,
     ) -> Tensor:
         """In training, zeroes each element with probability ``rate`` and scales the others by
         1 / (1 - rate); otherwise x itself.
@@ -317,7 +317,7 @@ class Ops(ShapeOps):
         """
         return self._op("dropout", [input], name, rate=rate, seed=seed)
 
-    def _in_type(self, input: Tensor, datatype: Optional[DataTypeLike], who: str) -> Tensor:
+    def _in_type(self, input: Tensor, datatype: DataTypeLike | None, who: str) -> Tensor:
         self._number(input, f"{who}: input 0")
         wanted = input.data_type if datatype is None else as_data_type(datatype, who)
         if datatype is None and not is_floating(wanted):
@@ -325,7 +325,7 @@ class Ops(ShapeOps):
         return input if input.data_type is wanted else self.cast(input, wanted)
 
 
-def _weights(kernel: Optional[Initializer], penalty: Any, bias: Optional[Initializer]) -> Any:
+def _weights(kernel: Initializer | None, penalty: Any, bias: Initializer | None) -> Any:
     return {
         "kernel": weight_attributes(kernel, penalty),
         "bias": weight_attributes(bias, argument="bias_initializer"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from typing import TYPE_CHECKING, Any, ClassVar, Optional
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from flexflow.core.model import FFModel
@@ -75,10 +75,10 @@ class SGDOptimizer(Optimizer):
     def __init__(
         self,
         ffmodel: FFModel,
-        lr: Optional[float] = None,
+        lr: float | None = None,
         momentum: float = 0.0,
         nesterov: bool = False,
-        weight_decay: Optional[float] = None,
+        weight_decay: float | None = None,
     ) -> None:
         config = ffmodel.ffconfig
         super().__init__(config.learning_rate if lr is None else lr)
@@ -120,10 +120,10 @@ class AdamOptimizer(Optimizer):
     def __init__(
         self,
         ffmodel: FFModel,
-        alpha: Optional[float] = None,
+        alpha: float | None = None,
         beta1: float = 0.9,
         beta2: float = 0.999,
-        weight_decay: Optional[float] = None,
+        weight_decay: float | None = None,
         epsilon: float = 1e-8,
     ) -> None:
         config = ffmodel.ffconfig
@@ -154,7 +154,7 @@ def _number(name: str, value: Any, below: float = math.inf) -> float:
     raise ValueError(f"{name}: got {value!r}, expected a finite number of at least 0{limit}")
 
 
-def _weight_decay(model: FFModel, given: Optional[float]) -> float:
+def _weight_decay(model: FFModel, given: float | None) -> float:
     """FlexFlow's optimizers begin with no decay, its configuration with a small one: the latter
     counts only if somebody asked for it."""
     if given is not None:

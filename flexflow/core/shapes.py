@@ -6,7 +6,6 @@ In the examples, ``x`` is a float tensor of shape (64, 16) and ``images`` one of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Optional, Union
 
 from flexflow.core.elementwise import ElementwiseOps
 from flexflow.core.tensor import Tensor
@@ -15,7 +14,7 @@ from flexflow.core.tensor import Tensor
 class ShapeOps(ElementwiseOps):
     """Methods of FFModel."""
 
-    def flat(self, input: Tensor, name: Optional[str] = None) -> Tensor:
+    def flat(self, input: Tensor, name: str | None = None) -> Tensor:
         """(N, ...) -> (N, all the rest).
 
         >>> ffmodel.flat(images).dims
@@ -23,7 +22,7 @@ class ShapeOps(ElementwiseOps):
         """
         return self._op("flat", [input], name)
 
-    def reshape(self, input: Tensor, shape: Sequence[int], name: Optional[str] = None) -> Tensor:
+    def reshape(self, input: Tensor, shape: Sequence[int], name: str | None = None) -> Tensor:
         """The same elements in another shape; one extent may be -1.
 
         Raises:
@@ -34,7 +33,7 @@ class ShapeOps(ElementwiseOps):
         """
         return self._op("reshape", [input], name, shape=shape)
 
-    def transpose(self, input: Tensor, perm: Sequence[int], name: Optional[str] = None) -> Tensor:
+    def transpose(self, input: Tensor, perm: Sequence[int], name: str | None = None) -> Tensor:
         """Axes in another order: axis i of the result is axis perm[i] of the input.
 
         >>> ffmodel.transpose(images, [0, 2, 3, 1]).dims
@@ -42,20 +41,22 @@ class ShapeOps(ElementwiseOps):
         """
         return self._op("transpose", [input], name, perm=perm)
 
-    def concat(self, tensors: Sequence[Tensor], axis: int, name: Optional[str] = None) -> Tensor:
+    def concat(self, tensors: Sequence[Tensor], axis: int, name: str | None = None) -> Tensor:
         """Tensors of one type one after the other along an axis; other extents must be equal.
 
         >>> ffmodel.concat([x, x], 1).dims
         (64, 32)
         """
+        if not isinstance(tensors, (list, tuple)):
+            raise TypeError(f"{name or 'concat'}: tensors is {tensors!r}, expected a list")
         return self._op("concat", tensors, name, axis=axis)
 
     def split(
         self,
         input: Tensor,
-        sizes: Union[int, Sequence[int]],
+        sizes: int | Sequence[int],
         axis: int,
-        name: Optional[str] = None,
+        name: str | None = None,
     ) -> list[Tensor]:
         """Parts along an axis: so many equal ones, or those of a list of sizes.
 
@@ -70,9 +71,7 @@ class ShapeOps(ElementwiseOps):
         parts = _equal_parts(input, sizes, axis, who) if isinstance(sizes, int) else list(sizes)
         return self._ops("split", [input], name, outputs=len(parts), sizes=parts, axis=axis)
 
-    def broadcast_to(
-        self, input: Tensor, shape: Sequence[int], name: Optional[str] = None
-    ) -> Tensor:
+    def broadcast_to(self, input: Tensor, shape: Sequence[int], name: str | None = None) -> Tensor:
         """Repeats along axes of extent 1, and along new ones in front.
 
         >>> row = ffmodel.create_tensor([1, 16], DataType.DT_FLOAT)

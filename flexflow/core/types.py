@@ -143,7 +143,7 @@ def as_data_type(value: DataTypeLike, who: str = "data_type") -> DataType:
     if isinstance(value, DataType) and value in DTYPE_NAMES:
         return value
     try:
-        name = value if value == "bfloat16" else np.dtype(value).name  # type: ignore[arg-type]
+        name = value if value in (None, "bfloat16") else np.dtype(value).name  # type: ignore[arg-type]
     except TypeError:
         name = None
     for data_type, known in DTYPE_NAMES.items():

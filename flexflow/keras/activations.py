@@ -1,13 +1,13 @@
 """Activations by Keras's names, each as a call of an FFModel.
 
-A layer's ``activation`` is a name or None. Activations that the core joins with dense and conv2d are given to it there;
-the others follow as operators of their own.
+A layer's ``activation`` is a name or None. Activations that the core joins with dense and conv2d
+are given to it there; the others follow as operators of their own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from flexflow.core import FFModel, Tensor
 
@@ -23,12 +23,13 @@ class Activation:
 
     Attributes:
         name: Keras's.
-        add: adds it to an FFModel: (ffmodel, tensor, axis) -> tensor; only softmax and its kind look at the axis.
+        add: adds it to an FFModel: (ffmodel, tensor, axis) -> tensor; only softmax and its kind
+            look at the axis.
         fused: what the core's dense and conv2d call it, or None.
     """
 
     def __init__(
-        self, name: str, add: Callable[[FFModel, Tensor, int], Tensor], fused: Optional[str] = None
+        self, name: str, add: Callable[[FFModel, Tensor, int], Tensor], fused: str | None = None
     ) -> None:
         self.name, self.add, self.fused = name, add, fused
 
@@ -75,10 +76,14 @@ def get(identifier: ActivationLike, who: str = "activation") -> Activation:
         return identifier
     if isinstance(identifier, str):
         if identifier not in _BY_NAME:
-            raise ValueError(f"{who}: activation {identifier!r} is unknown; known are {', '.join(sorted(_BY_NAME))}")
+            raise ValueError(
+                f"{who}: activation {identifier!r} is unknown; "
+                f"known are {', '.join(sorted(_BY_NAME))}"
+            )
         return _BY_NAME[identifier]
     raise NotImplementedError(
-        f"{who}: activation={identifier!r} is not supported yet; give a name: {', '.join(sorted(_BY_NAME))}"
+        f"{who}: activation={identifier!r} is not supported yet; "
+        f"give a name: {', '.join(sorted(_BY_NAME))}"
     )
 
 
@@ -86,4 +91,6 @@ def __getattr__(name: str) -> Any:
     """``activations.relu`` is the activation of that name, to be given to a layer."""
     if name in _BY_NAME:
         return _BY_NAME[name]
-    raise AttributeError(f"flexflow.keras.activations has no {name!r}; it has {', '.join(sorted(_BY_NAME))}")
+    raise AttributeError(
+        f"flexflow.keras.activations has no {name!r}; it has {', '.join(sorted(_BY_NAME))}"
+    )

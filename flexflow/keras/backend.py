@@ -1,21 +1,22 @@
 """Settings that all of flexflow.keras shares: the order of an image's axes, names, seeds.
 
-The default order is Keras's, ``channels_last``: a script written for Keras keeps its shapes when it changes its
-import. FlexFlow's own Keras scripts are written for ``channels_first``; they need one line more::
+The default order is Keras's, ``channels_last``: a script written for Keras keeps its shapes when it
+changes its import. FlexFlow's own Keras scripts are written for ``channels_first``; they need one
+line more::
 
     from flexflow.keras import backend
     backend.set_image_data_format("channels_first")
 
-Either way the numbers are the same and weights have Keras's layout, so they can be exchanged between the two. The core
-keeps images channels first; a ``channels_last`` model is turned once where images enter and once where they are
-flattened, not at every layer.
+Either way the numbers are the same and weights have Keras's layout, so they can be exchanged
+between the two. The core keeps images channels first; a ``channels_last`` model is turned once
+where images enter and once where they are flattened, not at every layer.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Any, Optional
+from typing import Any
 
 import numpy as np
 
@@ -25,7 +26,7 @@ DATA_FORMATS = ("channels_last", "channels_first")
 
 _image_data_format = "channels_last"
 _names: Counter[str] = Counter()
-_seeds: Optional[np.random.Generator] = None
+_seeds: np.random.Generator | None = None
 
 
 def backend() -> str:
@@ -56,8 +57,8 @@ def epsilon() -> float:
 
 
 def image_data_format() -> str:
-    """The order of an image's axes where a layer is not told: ``"channels_last"`` (rows, columns, channels), unless
-    set_image_data_format() says otherwise.
+    """The order of an image's axes where a layer is not told: ``"channels_last"`` (rows, columns,
+    channels), unless set_image_data_format() says otherwise.
 
     >>> image_data_format()
     'channels_last'
@@ -80,12 +81,14 @@ def set_image_data_format(data_format: str) -> None:
     _image_data_format = data_format_or_default(data_format, "set_image_data_format")
 
 
-def data_format_or_default(data_format: Optional[str], who: str) -> str:
+def data_format_or_default(data_format: str | None, who: str) -> str:
     """A checked data format; image_data_format() for None."""
     if data_format is None:
         return _image_data_format
     if data_format not in DATA_FORMATS:
-        raise ValueError(f"{who}: data_format={data_format!r}, expected one of {DATA_FORMATS} or None")
+        raise ValueError(
+            f"{who}: data_format={data_format!r}, expected one of {DATA_FORMATS} or None"
+        )
     return data_format
 
 
@@ -98,8 +101,8 @@ def set_seed(seed: int) -> None:
 def next_seed() -> int:
     """A seed for one more initializer, dropout or shuffle: the next of a stream, below 2**31.
 
-    Where set_seed() was not called the stream starts from FFConfig's seed (0, or ``--ff-seed N``), so that a script run
-    twice, or on several machines at once, computes the same.
+    Where set_seed() was not called the stream starts from FFConfig's seed (0, or ``--ff-seed N``),
+    so that a script run twice, or on several machines at once, computes the same.
     """
     if _seeds is None:
         set_seed(FFConfig().seed)
@@ -133,7 +136,11 @@ def snake_case(name: str) -> str:
 
 
 def refuse(who: str, *, neutral: tuple[Any, ...] = (None,), **arguments: Any) -> None:
-    """Raise for arguments of Keras that are not supported yet, unless they have a neutral value, which leaves them out."""
+    """Raise for arguments of Keras that are not supported yet, unless they have a neutral value,
+    which leaves them out.
+    """
     for name, value in arguments.items():
         if not any(value is n or (type(value) is type(n) and value == n) for n in neutral):
-            raise NotImplementedError(f"{who}: {name}={value!r} is not supported yet; leave {name} out")
+            raise NotImplementedError(
+                f"{who}: {name}={value!r} is not supported yet; leave {name} out"
+            )

@@ -1,16 +1,17 @@
 """Callbacks: what happens beside training, at its beginnings and ends.
 
-They are called in the order in which fit() got them; the progress bar and the History come last, so that a callback may add
-to ``logs`` what they then show and keep.
+They are called in the order in which fit() got them; the progress bar and the History come last, so
+that a callback may add to ``logs`` what they then show and keep.
 """
 
 from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Sequence
 from numbers import Real
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 import numpy as np
 
@@ -20,10 +21,12 @@ Logs = dict[str, float]
 
 
 class Callback:
-    """Base of all callbacks. Methods of a subclass are called during fit(), evaluate() and predict().
+    """Base of all callbacks. Methods of a subclass are called during fit(), evaluate() and
+    predict().
 
-    ``on_batch_begin`` and ``on_batch_end`` are other names of the methods for batches of training. A callback that has
-    methods for batches makes training go batch by batch; without one, many small batches are run in one go.
+    ``on_batch_begin`` and ``on_batch_end`` are other names of the methods for batches of training.
+    A callback that has methods for batches makes training go batch by batch; without one, many
+    small batches are run in one go.
 
     Attributes:
         model: the model.
@@ -34,7 +37,7 @@ class Callback:
     ...         self.model.stop_training = logs["loss"] < 0.1
     """
 
-    # Whether methods for batches must be called for every batch; the progress bar is content with some.
+    # Whether methods for batches must be called for each; the progress bar is content with some.
     every_batch = True
 
     def __init__(self) -> None:
@@ -47,25 +50,25 @@ class Callback:
     def set_model(self, model: Any) -> None:
         self.model = model
 
-    def on_train_begin(self, logs: Optional[Logs] = None) -> Any: ...
-    def on_train_end(self, logs: Optional[Logs] = None) -> Any: ...
-    def on_epoch_begin(self, epoch: int, logs: Optional[Logs] = None) -> Any: ...
-    def on_epoch_end(self, epoch: int, logs: Optional[Logs] = None) -> Any: ...
-    def on_batch_begin(self, batch: int, logs: Optional[Logs] = None) -> Any: ...
-    def on_batch_end(self, batch: int, logs: Optional[Logs] = None) -> Any: ...
-    def on_test_begin(self, logs: Optional[Logs] = None) -> Any: ...
-    def on_test_end(self, logs: Optional[Logs] = None) -> Any: ...
-    def on_test_batch_begin(self, batch: int, logs: Optional[Logs] = None) -> Any: ...
-    def on_test_batch_end(self, batch: int, logs: Optional[Logs] = None) -> Any: ...
-    def on_predict_begin(self, logs: Optional[Logs] = None) -> Any: ...
-    def on_predict_end(self, logs: Optional[Logs] = None) -> Any: ...
-    def on_predict_batch_begin(self, batch: int, logs: Optional[Logs] = None) -> Any: ...
-    def on_predict_batch_end(self, batch: int, logs: Optional[Logs] = None) -> Any: ...
+    def on_train_begin(self, logs: Logs | None = None) -> Any: ...
+    def on_train_end(self, logs: Logs | None = None) -> Any: ...
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> Any: ...
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> Any: ...
+    def on_batch_begin(self, batch: int, logs: Logs | None = None) -> Any: ...
+    def on_batch_end(self, batch: int, logs: Logs | None = None) -> Any: ...
+    def on_test_begin(self, logs: Logs | None = None) -> Any: ...
+    def on_test_end(self, logs: Logs | None = None) -> Any: ...
+    def on_test_batch_begin(self, batch: int, logs: Logs | None = None) -> Any: ...
+    def on_test_batch_end(self, batch: int, logs: Logs | None = None) -> Any: ...
+    def on_predict_begin(self, logs: Logs | None = None) -> Any: ...
+    def on_predict_end(self, logs: Logs | None = None) -> Any: ...
+    def on_predict_batch_begin(self, batch: int, logs: Logs | None = None) -> Any: ...
+    def on_predict_batch_end(self, batch: int, logs: Logs | None = None) -> Any: ...
 
-    def on_train_batch_begin(self, batch: int, logs: Optional[Logs] = None) -> Any:
+    def on_train_batch_begin(self, batch: int, logs: Logs | None = None) -> Any:
         return self.on_batch_begin(batch, logs)
 
-    def on_train_batch_end(self, batch: int, logs: Optional[Logs] = None) -> Any:
+    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> Any:
         return self.on_batch_end(batch, logs)
 
 
@@ -75,7 +78,9 @@ class CallbackList:
     def __init__(self, callbacks: Sequence[Callback], model: Any, **params: Any) -> None:
         for callback in callbacks:
             if not isinstance(callback, Callback):
-                raise TypeError(f"callbacks: {callback!r} is no object of flexflow.keras.callbacks.Callback")
+                raise TypeError(
+                    f"callbacks: {callback!r} is no object of flexflow.keras.callbacks.Callback"
+                )
         self.callbacks = list(callbacks)
         self.model = model
         for callback in self.callbacks:
@@ -83,7 +88,9 @@ class CallbackList:
             callback.set_model(model)
 
     def call(self, event: str, *arguments: Any) -> None:
-        """Call on_<event> of every callback. FlexFlow's rule is kept, too: an on_epoch_end that returns True stops."""
+        """Call on_<event> of every callback. FlexFlow's rule is kept, too: an on_epoch_end that
+        returns True stops.
+        """
         for callback in self.callbacks:
             if getattr(callback, f"on_{event}")(*arguments) is True and event == "epoch_end":
                 self.model.stop_training = True
@@ -94,7 +101,8 @@ class CallbackList:
         if phase == "train":
             names += ["on_batch_begin", "on_batch_end"]
         return any(
-            callback.every_batch and any(getattr(type(callback), n) is not getattr(Callback, n) for n in names)
+            callback.every_batch
+            and any(getattr(type(callback), n) is not getattr(Callback, n) for n in names)
             for callback in self.callbacks
         )
 
@@ -112,58 +120,68 @@ class History(Callback):
         self.history: dict[str, list[float]] = {}
         self.epoch: list[int] = []
 
-    def on_train_begin(self, logs: Optional[Logs] = None) -> None:
+    def on_train_begin(self, logs: Logs | None = None) -> None:
         self.history, self.epoch = {}, []
 
-    def on_epoch_end(self, epoch: int, logs: Optional[Logs] = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         self.epoch.append(epoch)
         for name, value in (logs or {}).items():
             self.history.setdefault(name, []).append(value)
 
 
 class ProgbarLogger(Callback):
-    """Prints the progress of training (verbose=1: a bar; 2: a line for each epoch). fit() adds it."""
+    """Prints the progress (verbose=1: a bar; 2: a line for each epoch); fit() adds it."""
 
     every_batch = False
 
     def __init__(self) -> None:
         super().__init__()
-        self._bar: Optional[Progbar] = None
+        self._bar: Progbar | None = None
+        self._training = False
 
-    def on_epoch_begin(self, epoch: int, logs: Optional[Logs] = None) -> None:
-        if self.params["epochs"] > 1 or self.params["verbose"]:
-            print(f"Epoch {epoch + 1}/{self.params['epochs']}", flush=True)
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        self._training = True
+
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
+        print(f"Epoch {epoch + 1}/{self.params['epochs']}", flush=True)
         self._bar = self._new_bar()
 
-    def on_test_begin(self, logs: Optional[Logs] = None) -> None:
-        self._bar = self._new_bar()
+    def on_test_begin(self, logs: Logs | None = None) -> None:
+        # Validation in the middle of training leaves the bar of its epoch alone.
+        if not self._training:
+            self._bar = self._new_bar()
 
     on_predict_begin = on_test_begin
 
     def _new_bar(self) -> Progbar:
         return Progbar(self.params["steps"], verbose=self.params["verbose"])
 
-    def _on_batch_end(self, batch: int, logs: Optional[Logs] = None) -> None:
+    def on_train_batch_end(self, batch: int, logs: Logs | None = None) -> None:
         assert self._bar is not None
         self._bar.show(batch + 1, logs or {})
 
-    on_train_batch_end = on_test_batch_end = on_predict_batch_end = _on_batch_end
-
-    def _on_end(self, logs: Optional[Logs] = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         assert self._bar is not None
         self._bar.finish(logs or {})
 
-    on_test_end = on_predict_end = _on_end
+    def on_test_batch_end(self, batch: int, logs: Logs | None = None) -> None:
+        if not self._training:
+            self.on_train_batch_end(batch, logs)
 
-    def on_epoch_end(self, epoch: int, logs: Optional[Logs] = None) -> None:
-        self._on_end(logs)
+    def on_test_end(self, logs: Logs | None = None) -> None:
+        if not self._training:
+            self.on_epoch_end(0, logs)
+
+    on_predict_batch_end = on_test_batch_end
+    on_predict_end = on_test_end
 
 
 class LearningRateScheduler(Callback):
     """Sets the learning rate at the begin of each epoch.
 
     Args:
-        schedule: called with (epoch, learning rate), or with (epoch) if it takes one argument; returns the new one.
+        schedule: called with (epoch, learning rate), or with (epoch) if it takes one argument;
+            returns the new one.
         verbose: 1 to print it.
 
     Raises:
@@ -180,10 +198,12 @@ class LearningRateScheduler(Callback):
     def __repr__(self) -> str:
         return "<LearningRateScheduler>"
 
-    def on_epoch_begin(self, epoch: int, logs: Optional[Logs] = None) -> None:
+    def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         rate = self._rate(epoch, self.model.optimizer.learning_rate)
         if not isinstance(rate, (Real, np.floating)):
-            raise TypeError(f"LearningRateScheduler: schedule({epoch}) returned {rate!r}, expected a number")
+            raise TypeError(
+                f"LearningRateScheduler: schedule({epoch}) returned {rate!r}, expected a number"
+            )
         self.model.optimizer.learning_rate = float(rate)
         if self.verbose:
             print(f"Epoch {epoch + 1}: the learning rate is {float(rate):g}")
@@ -196,7 +216,7 @@ class LearningRateScheduler(Callback):
         many = any(p.kind is p.VAR_POSITIONAL for p in parameters)
         return self.schedule(epoch, current) if takes > 1 or many else self.schedule(epoch)
 
-    def on_epoch_end(self, epoch: int, logs: Optional[Logs] = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         if logs is not None:
             logs["learning_rate"] = self.model.optimizer.learning_rate
 
@@ -211,11 +231,12 @@ class EarlyStopping(Callback):
         verbose: 1 to say so.
         mode: "min", "max", or "auto": "max" for accuracies, "min" for all else.
         baseline: None, or a value that must be surpassed for an epoch to count as an improvement.
-        restore_best_weights: whether the model ends with the weights of its best epoch, also when it was not stopped.
+        restore_best_weights: whether the model ends with the weights of its best epoch, also when
+            it was not stopped.
         start_from_epoch: before it nothing is monitored.
 
     Raises:
-        ValueError: another mode; at the end of an epoch, the logs lack the name.
+        ValueError: another mode. (An epoch whose logs lack the name is passed over with a warning.)
 
     >>> EarlyStopping("val_accuracy", patience=3).mode
     'max'
@@ -228,7 +249,7 @@ class EarlyStopping(Callback):
         patience: int = 0,
         verbose: int = 0,
         mode: str = "auto",
-        baseline: Optional[float] = None,
+        baseline: float | None = None,
         restore_best_weights: bool = False,
         start_from_epoch: int = 0,
     ) -> None:
@@ -236,43 +257,51 @@ class EarlyStopping(Callback):
         if mode not in ("auto", "min", "max"):
             raise ValueError(f"EarlyStopping: mode={mode!r}, expected 'auto', 'min' or 'max'")
         self.monitor, self.patience, self.verbose = monitor, patience, verbose
-        self.mode = mode if mode != "auto" else ("max" if monitor.endswith(("acc", "accuracy")) else "min")
+        self.mode = (
+            mode if mode != "auto" else ("max" if monitor.endswith(("acc", "accuracy")) else "min")
+        )
         self.min_delta, self.baseline = abs(min_delta), baseline
         self.restore_best_weights, self.start_from_epoch = restore_best_weights, start_from_epoch
 
-    def on_train_begin(self, logs: Optional[Logs] = None) -> None:
-        self.wait, self.stopped_epoch = 0, 0
-        self.best_weights: Optional[list[np.ndarray]] = None
-        self.best, self.best_epoch = self._worst, 0
-
-    @property
-    def _worst(self) -> float:
-        return math.inf if self.mode == "min" else -math.inf
+    def on_train_begin(self, logs: Logs | None = None) -> None:
+        self.wait, self.stopped_epoch, self.best_epoch = 0, 0, 0
+        self.best = math.inf if self.mode == "min" else -math.inf
+        self.best_weights: list[np.ndarray] | None = None
 
     def _better(self, value: float, than: float) -> bool:
-        return value < than - self.min_delta if self.mode == "min" else value > than + self.min_delta
+        return (
+            value < than - self.min_delta if self.mode == "min" else value > than + self.min_delta
+        )
 
-    def on_epoch_end(self, epoch: int, logs: Optional[Logs] = None) -> None:
-        if self.monitor not in (logs or {}):
-            raise ValueError(
-                f"EarlyStopping: the logs have no {self.monitor!r} but {sorted(logs or {})}; "
-                "pass validation data for 'val_…', name the metric in compile(), or change monitor"
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
+        value = (logs or {}).get(self.monitor)
+        if value is None:
+            warnings.warn(
+                f"EarlyStopping: epoch {epoch + 1} has no {self.monitor!r} but "
+                f"{sorted(logs or {})}, so it is passed over; "
+                "pass validation data for 'val_…', name the metric in compile(), or change monitor",
+                stacklevel=2,
             )
+            return
         if epoch < self.start_from_epoch:
             return
-        value = logs[self.monitor]  # type: ignore[index]
         self.wait += 1
+        if self.best_weights is None or self._better(value, self.best):
+            self._keep(epoch)
         if self._better(value, self.best):
-            self.best, self.best_epoch = value, epoch
-            if self.restore_best_weights:
-                self.best_weights = self.model.get_weights()
+            self.best = value
             if self.baseline is None or self._better(value, self.baseline):
                 self.wait = 0
-        if self.wait >= self.patience and epoch > 0 and self.wait > 0:
+        elif self.wait >= self.patience and epoch > 0:
             self.stopped_epoch = epoch
             self.model.stop_training = True
 
-    def on_train_end(self, logs: Optional[Logs] = None) -> None:
+    def _keep(self, epoch: int) -> None:
+        self.best_epoch = epoch
+        if self.restore_best_weights:
+            self.best_weights = self.model.get_weights()
+
+    def on_train_end(self, logs: Logs | None = None) -> None:
         if self.stopped_epoch and self.verbose:
             print(f"Epoch {self.stopped_epoch + 1}: stopped early")
         if self.best_weights is not None:
@@ -282,7 +311,8 @@ class EarlyStopping(Callback):
 
 
 class VerifyMetrics(Callback):
-    """FlexFlow's: at the end of training raises an AssertionError unless the accuracy is at least so many percent.
+    """FlexFlow's: at the end of training raises an AssertionError unless the accuracy is at least
+    so many percent.
 
     Args:
         accuracy: percent, or an enum with such a value. The model needs the metric "accuracy".
@@ -296,18 +326,24 @@ class VerifyMetrics(Callback):
         self.threshold = float(getattr(accuracy, "value", accuracy))
         self._last: Logs = {}
 
-    def on_epoch_end(self, epoch: int, logs: Optional[Logs] = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         self._last = copy.copy(logs or {})
 
     def _percent(self) -> float:
         for name in ("accuracy", "acc"):
             if name in self._last:
                 return 100 * self._last[name]
-        raise ValueError(f"{type(self).__name__}: no accuracy in {sorted(self._last)}; compile with metrics=['accuracy']")
+        raise ValueError(
+            f"{type(self).__name__}: no accuracy in {sorted(self._last)}; "
+            "compile with metrics=['accuracy']"
+        )
 
-    def on_train_end(self, logs: Optional[Logs] = None) -> None:
+    def on_train_end(self, logs: Logs | None = None) -> None:
         if self._percent() < self.threshold:
-            raise AssertionError(f"VerifyMetrics: accuracy {self._percent():.2f} %, expected at least {self.threshold} %")
+            raise AssertionError(
+                f"VerifyMetrics: accuracy {self._percent():.2f} %, "
+                f"expected at least {self.threshold} %"
+            )
 
 
 class EpochVerifyMetrics(VerifyMetrics):
@@ -325,10 +361,10 @@ class EpochVerifyMetrics(VerifyMetrics):
         super().__init__(accuracy)
         self.early_stop = early_stop
 
-    def on_epoch_end(self, epoch: int, logs: Optional[Logs] = None) -> None:
+    def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         super().on_epoch_end(epoch, logs)
         if self.early_stop and self._percent() > self.threshold:
             print(f"Accuracy reaches, now early stop, epoch: {epoch}")
             self.model.stop_training = True
 
-    def on_train_end(self, logs: Optional[Logs] = None) -> None: ...
+    def on_train_end(self, logs: Logs | None = None) -> None: ...

@@ -1,4 +1,6 @@
-"""The graph of a functional model: values (KerasTensor), calls of layers (Node), and the part between two ends (Graph)."""
+"""The graph of a functional model: values (KerasTensor), calls of layers (Node), and the part
+between two ends (Graph).
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,8 @@ class KerasTensor:
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError(
-            f"{self!r} has no numbers: it stands for what a model will compute. Make a Model of it and call predict()."
+            f"{self!r} has no numbers: it stands for what a model will compute. Make a Model of it "
+            "and call predict()."
         )
 
 
@@ -69,7 +72,8 @@ class Node:
     """One call of a layer; a layer called twice has two nodes and one set of weights.
 
     Attributes:
-        training: the ``training`` that the call was given: None, or False for inference mode at all times.
+        training: the ``training`` that the call was given: None, or False for inference mode at all
+            times.
     """
 
     def __init__(
@@ -78,13 +82,14 @@ class Node:
         inputs: Sequence[KerasTensor],
         shapes: Sequence[Shape],
         dtypes: Sequence[str],
-        training: Optional[bool] = None,
+        training: bool | None = None,
     ) -> None:
         self.layer = layer
         self.inputs = tuple(inputs)
         self.training = training
         self.outputs = tuple(
-            KerasTensor(shape, dtype, self, i) for i, (shape, dtype) in enumerate(zip(shapes, dtypes))
+            KerasTensor(shape, dtype, self, i)
+            for i, (shape, dtype) in enumerate(zip(shapes, dtypes))
         )
 
 
@@ -100,18 +105,22 @@ class Graph:
         who: the model, for messages.
 
     Raises:
-        ValueError: an output needs a tensor that no input leads to ("graph disconnected"), or an input is given twice.
+        ValueError: an output needs a tensor that no input leads to ("graph disconnected"), or an
+            input is given twice.
         TypeError: something that is not a KerasTensor.
     """
 
-    def __init__(self, inputs: Sequence[KerasTensor], outputs: Sequence[KerasTensor], who: str) -> None:
+    def __init__(
+        self, inputs: Sequence[KerasTensor], outputs: Sequence[KerasTensor], who: str
+    ) -> None:
         for role, tensors in (("inputs", inputs), ("outputs", outputs)):
             if not tensors:
                 raise ValueError(f"{who}: {role} is empty, expected at least one tensor")
             for tensor in tensors:
                 if not isinstance(tensor, KerasTensor):
                     raise TypeError(
-                        f"{who}: {role} holds {tensor!r}, expected what Input() or the call of a layer returned"
+                        f"{who}: {role} holds {tensor!r}, "
+                        "expected what Input() or the call of a layer returned"
                     )
         if len({id(tensor) for tensor in inputs}) < len(inputs):
             raise ValueError(f"{who}: a tensor is given twice in inputs={list(inputs)}")
@@ -119,8 +128,14 @@ class Graph:
         self.nodes = self._order()
         self.layers = self._layers()
 
+    def used_inputs(self) -> list[bool]:
+        """For each input, whether an output depends on it."""
+        taken = {id(tensor) for node in self.nodes for tensor in node.inputs}
+        taken.update(id(tensor) for tensor in self.outputs)
+        return [id(tensor) in taken for tensor in self.inputs]
+
     def _order(self) -> list[Node]:
-        """Depth first from the outputs, with a stack of our own: models are deeper than Python's."""
+        """Depth first from the outputs, with a stack of our own, since models outgrow Python's."""
         given = {id(tensor) for tensor in self.inputs}
         done: set[int] = set()
         order: list[Node] = []
@@ -130,7 +145,9 @@ class Graph:
                 node, rest = stack[-1]
                 if not node.inputs:
                     self._fail_disconnected(node)
-                following = next((t for t in rest if id(t) not in given and id(t.node) not in done), None)
+                following = next(
+                    (t for t in rest if id(t) not in given and id(t.node) not in done), None
+                )
                 if following is not None:
                     stack.append((following.node, iter(following.node.inputs)))
                     continue
@@ -144,7 +161,8 @@ class Graph:
         names = [tensor.name for tensor in self.inputs]
         raise ValueError(
             f"{self.who}: graph disconnected: the outputs need the Input {node.layer.name!r} "
-            f"(shape {node.outputs[0].shape}), and inputs={names} do not lead to it; add it to inputs"
+            f"(shape {node.outputs[0].shape}), and inputs={names} do not lead to it; "
+            "add it to inputs"
         )
 
     def _layers(self) -> list[Layer]:
@@ -157,6 +175,8 @@ class Graph:
                 depth_of[id(tensor)] = max(depth_of.get(id(tensor), 0), depth + 1)
             depths[node.layer] = max(depths.get(node.layer, 0), depth)
         sources = [t.node.layer for t in self.inputs if not t.node.inputs]
-        depths.update({t.node.layer: depth_of.get(id(t), 0) for t in self.inputs if not t.node.inputs})
+        depths.update(
+            {t.node.layer: depth_of.get(id(t), 0) for t in self.inputs if not t.node.inputs}
+        )
         first_seen = dict.fromkeys([*sources, *(node.layer for node in self.nodes)])
         return sorted(first_seen, key=lambda layer: -depths[layer])

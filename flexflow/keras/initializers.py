@@ -1,15 +1,16 @@
 """Initial values of weights, drawn when a layer is built.
 
-An initializer is called with a shape in Keras's layout and returns a float32 array; any callable that does so can be
-given in its place. Formulas and names are Keras's; "normal" of the scaled ones means a normal distribution cut off at two
-standard deviations, widened so that the variance is the one asked for.
+An initializer is called with a shape in Keras's layout and returns a float32 array; any callable
+that does so can be given in its place. Formulas and names are Keras's; "normal" of the scaled ones
+means a normal distribution cut off at two standard deviations, widened so that the variance is the
+one asked for.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import numpy as np
 
@@ -28,7 +29,7 @@ class Initializer:
         seed: None for another draw at every call, or an int for the same one.
     """
 
-    def __init__(self, seed: Optional[int] = None) -> None:
+    def __init__(self, seed: int | None = None) -> None:
         if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, np.integer))):
             raise TypeError(f"{type(self).__name__}: seed={seed!r}, expected an int or None")
         self.seed = seed
@@ -85,7 +86,9 @@ class RandomUniform(Initializer):
     True
     """
 
-    def __init__(self, minval: float = -0.05, maxval: float = 0.05, seed: Optional[int] = None) -> None:
+    def __init__(
+        self, minval: float = -0.05, maxval: float = 0.05, seed: int | None = None
+    ) -> None:
         super().__init__(seed)
         if not minval <= maxval:
             raise ValueError(f"RandomUniform: minval={minval} is above maxval={maxval}")
@@ -102,7 +105,7 @@ class RandomNormal(Initializer):
     (4, 5)
     """
 
-    def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: Optional[int] = None) -> None:
+    def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
         super().__init__(seed)
         if stddev < 0:
             raise ValueError(f"{type(self).__name__}: stddev={stddev}, expected a number >= 0")
@@ -144,7 +147,7 @@ class VarianceScaling(Initializer):
         scale: float = 1.0,
         mode: str = "fan_in",
         distribution: str = "truncated_normal",
-        seed: Optional[int] = None,
+        seed: int | None = None,
     ) -> None:
         super().__init__(seed)
         if scale <= 0:
@@ -154,7 +157,9 @@ class VarianceScaling(Initializer):
             raise ValueError(f"VarianceScaling: mode={mode!r}, expected one of {modes}")
         kinds = ("truncated_normal", "untruncated_normal", "uniform")
         if distribution not in kinds:
-            raise ValueError(f"VarianceScaling: distribution={distribution!r}, expected one of {kinds}")
+            raise ValueError(
+                f"VarianceScaling: distribution={distribution!r}, expected one of {kinds}"
+            )
         self.scale, self.mode, self.distribution = scale, mode, distribution
 
     def sample(self, random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
@@ -185,7 +190,7 @@ def compute_fans(shape: tuple[int, ...]) -> tuple[float, float]:
 def _scaled(name: str, scale: float, mode: str, distribution: str) -> type[VarianceScaling]:
     """A class that is VarianceScaling with everything but the seed decided."""
 
-    def __init__(self: VarianceScaling, seed: Optional[int] = None) -> None:  # noqa: N807
+    def __init__(self: VarianceScaling, seed: int | None = None) -> None:  # noqa: N807
         VarianceScaling.__init__(self, scale, mode, distribution, seed)
 
     doc = f"""VarianceScaling({scale}, {mode!r}, {distribution!r}).
@@ -193,7 +198,9 @@ def _scaled(name: str, scale: float, mode: str, distribution: str) -> type[Varia
     >>> {name}(seed=0)((4, 5)).shape
     (4, 5)
     """
-    return type(name, (VarianceScaling,), {"__init__": __init__, "__doc__": doc, "__module__": __name__})
+    return type(
+        name, (VarianceScaling,), {"__init__": __init__, "__doc__": doc, "__module__": __name__}
+    )
 
 
 GlorotUniform = _scaled("GlorotUniform", 1.0, "fan_avg", "uniform")
@@ -226,7 +233,8 @@ def get(identifier: InitializerLike, who: str = "initializer") -> Callable[..., 
     """An initializer from itself, its class or its name.
 
     Args:
-        identifier: such as ``"he_normal"``, ``"HeNormal"``, ``HeNormal(seed=1)``, or a callable of (shape, dtype).
+        identifier: such as ``"he_normal"``, ``"HeNormal"``, ``HeNormal(seed=1)``, or a callable of
+            (shape, dtype).
         who: the argument that is being read, for messages.
 
     Raises:
@@ -239,10 +247,14 @@ def get(identifier: InitializerLike, who: str = "initializer") -> Callable[..., 
     if isinstance(identifier, str):
         name = identifier if identifier in _BY_NAME else backend.snake_case(identifier)
         if name not in _BY_NAME:
-            raise ValueError(f"{who}={identifier!r} is unknown; known are {', '.join(sorted(_BY_NAME))}")
+            raise ValueError(
+                f"{who}={identifier!r} is unknown; known are {', '.join(sorted(_BY_NAME))}"
+            )
         return _BY_NAME[name]()
     if isinstance(identifier, type) and issubclass(identifier, Initializer):
         return identifier()
     if callable(identifier):
         return identifier
-    raise TypeError(f"{who}={identifier!r}: expected a name, an Initializer or a callable of (shape, dtype)")
+    raise TypeError(
+        f"{who}={identifier!r}: expected a name, an Initializer or a callable of (shape, dtype)"
+    )

@@ -1,8 +1,10 @@
-"""Losses: what training makes small. Each is the mean over all samples, also where the last batch is smaller."""
+"""Losses: what training makes small. Each is the mean over all samples, also where the last batch
+is smaller.
+"""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Optional, Union
+from typing import Any, ClassVar, Union
 
 from flexflow.core import LossType
 from flexflow.keras import backend
@@ -22,17 +24,22 @@ class Loss:
 
     Args:
         name: by default the class's.
-        reduction: "sum_over_batch_size", the mean; the only one so far. FlexFlow's "auto" is the same.
+        reduction: "sum_over_batch_size", the mean; the only one so far. FlexFlow's "auto" is the
+            same.
     """
 
     loss_type: ClassVar[LossType]
     class_ids: ClassVar[bool] = False
     needs_labels: ClassVar[bool] = True
 
-    def __init__(self, name: Optional[str] = None, reduction: str = "sum_over_batch_size", **attributes: Any) -> None:
+    def __init__(
+        self, name: str | None = None, reduction: str = "sum_over_batch_size", **attributes: Any
+    ) -> None:
         self.name = name or backend.snake_case(type(self).__name__)
         backend.refuse(
-            type(self).__name__, neutral=("sum_over_batch_size", "auto", "mean"), reduction=reduction
+            type(self).__name__,
+            neutral=("sum_over_batch_size", "auto", "mean"),
+            reduction=reduction,
         )
         self.attributes = attributes
 
@@ -43,14 +50,32 @@ class Loss:
     def check_output(self, who: str, output: Shape) -> None:
         """Raise a ValueError unless a model with such an output can be trained with this loss."""
         if len(output) < 2:
-            raise ValueError(f"{who}: loss {self.name!r} got an output of shape {output}, expected (batch, …, values)")
+            raise ValueError(
+                f"{who}: loss {self.name!r} got an output of shape {output}, "
+                "expected (batch, …, values)"
+            )
 
 
-class CategoricalCrossentropy(Loss):
-    """-sum(label * log(output)) over the classes, which are the last axis; labels of the output's shape (one-hot).
+class _OverClasses(Loss):
+    """A loss over the classes, which are the last axis of the output."""
+
+    def check_output(self, who: str, output: Shape) -> None:
+        super().check_output(who, output)
+        if output[-1] == 1:
+            raise ValueError(
+                f"{who}: loss {self.name!r} needs a value for each class, "
+                f"but the output has the shape {output}; "
+                "for one value use 'binary_crossentropy'"
+            )
+
+
+class CategoricalCrossentropy(_OverClasses):
+    """-sum(label * log(output)) over the classes, which are the last axis; labels of the output's
+    shape (one-hot).
 
     Args:
-        from_logits: whether the output is not yet probabilities, so that a softmax belongs to the loss.
+        from_logits: whether the output is not yet probabilities, so that a softmax belongs to the
+            loss.
         label_smoothing: share in [0, 1] of each label that is spread evenly over the classes.
         axis: must be the last.
 
@@ -66,29 +91,26 @@ class CategoricalCrossentropy(Loss):
         label_smoothing: float = 0.0,
         axis: int = -1,
         reduction: str = "sum_over_batch_size",
-        name: Optional[str] = None,
+        name: str | None = None,
     ) -> None:
         backend.refuse("CategoricalCrossentropy", neutral=(-1,), axis=axis)
         if not 0 <= label_smoothing <= 1:
-            raise ValueError(f"CategoricalCrossentropy: label_smoothing={label_smoothing}, expected a number in [0, 1]")
+            raise ValueError(
+                f"CategoricalCrossentropy: label_smoothing={label_smoothing}, "
+                "expected a number in [0, 1]"
+            )
         super().__init__(
             name, reduction, from_logits=bool(from_logits), label_smoothing=float(label_smoothing)
         )
 
-    def check_output(self, who: str, output: Shape) -> None:
-        super().check_output(who, output)
-        if output[-1] == 1:
-            raise ValueError(
-                f"{who}: loss {self.name!r} needs a value for each class, but the output has the shape {output}; "
-                "for one value use 'binary_crossentropy'"
-            )
 
-
-class SparseCategoricalCrossentropy(Loss):
-    """-log(output[label]); labels are class ids, of the output's shape without its last axis, or with 1 there.
+class SparseCategoricalCrossentropy(_OverClasses):
+    """-log(output[label]); labels are class ids, of the output's shape without its last axis, or
+    with 1 there.
 
     Args:
-        from_logits: whether the output is not yet probabilities, so that a softmax belongs to the loss.
+        from_logits: whether the output is not yet probabilities, so that a softmax belongs to the
+            loss.
         ignore_class: must be None.
         axis: must be the last.
 
@@ -102,23 +124,23 @@ class SparseCategoricalCrossentropy(Loss):
     def __init__(
         self,
         from_logits: bool = False,
-        ignore_class: Optional[int] = None,
+        ignore_class: int | None = None,
         reduction: str = "sum_over_batch_size",
         axis: int = -1,
-        name: Optional[str] = None,
+        name: str | None = None,
     ) -> None:
         backend.refuse("SparseCategoricalCrossentropy", ignore_class=ignore_class)
         backend.refuse("SparseCategoricalCrossentropy", neutral=(-1,), axis=axis)
         super().__init__(name, reduction, from_logits=bool(from_logits))
 
-    check_output = CategoricalCrossentropy.check_output
-
 
 class BinaryCrossentropy(Loss):
-    """-(label * log(output) + (1 - label) * log(1 - output)), meaned over all values; labels of the output's shape.
+    """-(label * log(output) + (1 - label) * log(1 - output)), meaned over all values; labels of the
+    output's shape.
 
     Args:
-        from_logits: whether the output is not yet probabilities, so that a sigmoid belongs to the loss.
+        from_logits: whether the output is not yet probabilities, so that a sigmoid belongs to the
+            loss.
         label_smoothing: must be 0.
         axis: must be the last.
 
@@ -134,7 +156,7 @@ class BinaryCrossentropy(Loss):
         label_smoothing: float = 0.0,
         axis: int = -1,
         reduction: str = "sum_over_batch_size",
-        name: Optional[str] = None,
+        name: str | None = None,
     ) -> None:
         backend.refuse("BinaryCrossentropy", neutral=(0, 0.0), label_smoothing=label_smoothing)
         backend.refuse("BinaryCrossentropy", neutral=(-1,), axis=axis)
@@ -150,7 +172,7 @@ class MeanSquaredError(Loss):
 
     loss_type = LossType.LOSS_MEAN_SQUARED_ERROR_AVG_REDUCE
 
-    def __init__(self, reduction: str = "sum_over_batch_size", name: Optional[str] = None) -> None:
+    def __init__(self, reduction: str = "sum_over_batch_size", name: str | None = None) -> None:
         super().__init__(name, reduction)
 
 
@@ -165,7 +187,8 @@ class MeanAbsoluteError(MeanSquaredError):
 
 
 class Identity(Loss):
-    """FlexFlow's: the output itself, summed over a sample and meaned over samples; there are no labels.
+    """FlexFlow's: the output itself, summed over a sample and meaned over samples. Labels may be
+    given; they do not count.
 
     >>> Identity().needs_labels
     False
@@ -174,7 +197,7 @@ class Identity(Loss):
     loss_type = LossType.LOSS_IDENTITY
     needs_labels = False
 
-    def __init__(self, name: Optional[str] = None) -> None:
+    def __init__(self, name: str | None = None) -> None:
         super().__init__(name)
 
 
@@ -193,7 +216,7 @@ _BY_NAME: dict[str, type[Loss]] = {
 }
 
 
-def get(identifier: LossLike, who: str = "loss") -> Optional[Loss]:
+def get(identifier: LossLike, who: str = "loss") -> Loss | None:
     """A loss from itself, its class or its name; None stays None.
 
     Raises:
@@ -208,10 +231,13 @@ def get(identifier: LossLike, who: str = "loss") -> Optional[Loss]:
     if isinstance(identifier, str):
         names = {**_BY_NAME, **{kind.__name__: kind for kind in _BY_NAME.values()}}
         if identifier not in names:
-            raise ValueError(f"{who}: loss {identifier!r} is unknown; known are {', '.join(sorted(names))}")
+            raise ValueError(
+                f"{who}: loss {identifier!r} is unknown; known are {', '.join(sorted(names))}"
+            )
         return names[identifier]()
     if isinstance(identifier, type) and issubclass(identifier, Loss):
         return identifier()
     raise NotImplementedError(
-        f"{who}: loss={identifier!r} is not supported yet; give one name or object of flexflow.keras.losses"
+        f"{who}: loss={identifier!r} is not supported yet; "
+        "give one name or object of flexflow.keras.losses"
     )

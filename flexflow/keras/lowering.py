@@ -1,16 +1,17 @@
 """From a graph of layers to the operators of an FFModel.
 
-The core keeps images with their channels on axis 1. A ``channels_last`` value that an image layer made therefore lies in
-the FFModel with its last axis moved to place 1; it is a Value with ``moved=True``. Elementwise layers pass it on as it
-lies, so a chain of image layers costs one transposition at its start and one at its end.
+The core keeps images with their channels on axis 1. A ``channels_last`` value that an image layer
+made therefore lies in the FFModel with its last axis moved to place 1; it is a Value with
+``moved=True``. Elementwise layers pass it on as it lies, so a chain of image layers costs one
+transposition at its start and one at its end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flexflow.core import FFModel, Parameter, Tensor
+from flexflow.core import DataType, FFModel, Parameter, Tensor
 from flexflow.keras.graph import Graph, Node
 from flexflow.keras.variable import Variable
 
@@ -42,12 +43,14 @@ class Value(NamedTuple):
 
 
 class Lowering:
-    """An FFModel that is being built from layers, and which of its parameters stand for which variables.
+    """An FFModel that is being built from layers, and which of its parameters stand for which
+    variables.
 
     Attributes:
         ff: the FFModel, for the layers' ``lower`` methods.
         variables, parameters: side by side, each variable once.
-        inference: whether the layer that is being lowered was called with training=False, or is in a model that was.
+        inference: whether the layer that is being lowered was called with training=False, or is in
+            a model that was.
     """
 
     def __init__(self, ff: FFModel, trainable: Sequence[Variable]) -> None:
@@ -76,15 +79,23 @@ class Lowering:
 
     def _node(self, node: Node, inputs: list[Value]) -> Sequence[Value]:
         before, self.inference = self.inference, self.inference or node.training is False
+        if not node.layer.any_dtype:
+            inputs = [self._as_float(value) for value in inputs]
         result = node.layer.lower(self, *inputs)
         self.inference = before
         outputs = [result] if isinstance(result, Value) else result
         for tensor, value in zip(node.outputs, outputs):
             if tensor.shape[1:] != value.shape[1:]:
                 raise AssertionError(
-                    f"{node.layer!r}: lowered to {value.shape}, declared {tensor.shape} (this is a fault of FlexFlow)"
+                    f"{node.layer!r}: lowered to {value.shape}, "
+                    f"declared {tensor.shape} (this is a fault of FlexFlow)"
                 )
         return outputs
+
+    def _as_float(self, value: Value) -> Value:
+        if value.tensor.data_type == DataType.DT_FLOAT:
+            return value
+        return Value(self.ff.cast(value.tensor, DataType.DT_FLOAT), value.moved)
 
     # ---- arrangements of axes ----
 
@@ -111,12 +122,15 @@ class Lowering:
 
     def alike(self, values: Sequence[Value]) -> tuple[list[Tensor], bool]:
         """Tensors in one arrangement, and whether that is the moved one."""
-        moved = all(value.moved for value in values) and len({value.tensor.num_dims for value in values}) == 1
+        moved = (
+            all(value.moved for value in values)
+            and len({value.tensor.num_dims for value in values}) == 1
+        )
         return [value.tensor if moved else self.plain(value) for value in values], moved
 
     # ---- weights ----
 
-    def op(self, layer: Layer, kind: str, *inputs: Union[Tensor, Variable], **attrs: Any) -> Tensor:
+    def op(self, layer: Layer, kind: str, *inputs: Tensor | Variable, **attrs: Any) -> Tensor:
         """Add an operator with weights, which the layer's other calls share.
 
         Args:
@@ -131,7 +145,9 @@ class Lowering:
     def parameter(self, variable: Variable) -> Parameter:
         """The parameter of a variable, made when it is first asked for."""
         if id(variable) not in self._parameter_of:
-            shape = [variable.shape[axis] for axis in variable.core_axes or range(len(variable.shape))]
+            shape = [
+                variable.shape[axis] for axis in variable.core_axes or range(len(variable.shape))
+            ]
             parameter = self.ff.create_parameter(shape, variable.dtype, name=variable.path)
             settings: dict[str, Any] = {"trainable": id(variable) in self._trainable}
             if variable.regularizer is not None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, Optional, Union
+from typing import Any, ClassVar, Union
 
 from flexflow.core import MetricsType
 from flexflow.keras import backend
@@ -31,7 +31,7 @@ class Metric:
     measured: ClassVar[MetricsType]
     labels: ClassVar[str] = "values"
 
-    def __init__(self, name: Optional[str] = None, dtype: Optional[str] = None) -> None:
+    def __init__(self, name: str | None = None, dtype: str | None = None) -> None:
         backend.refuse(type(self).__name__, neutral=(None, "float32"), dtype=dtype)
         self.name = name or backend.snake_case(type(self).__name__)
 
@@ -43,22 +43,28 @@ class Metric:
         return mean
 
     def check(self, who: str, loss: Loss, output: Shape) -> None:
-        """Raise a ValueError unless it can be measured beside a loss, with its labels, on an output of a shape."""
+        """Raise a ValueError unless it can be measured beside a loss, with its labels, on an output
+        of a shape.
+        """
         came = "ids" if loss.class_ids else "values"
         if not loss.needs_labels:
-            raise ValueError(f"{who}: metric {self.name!r} needs labels, and loss {loss.name!r} has none")
+            raise ValueError(
+                f"{who}: metric {self.name!r} needs labels, and loss {loss.name!r} has none"
+            )
         if self.labels not in ("any", came):
             texts = {"ids": "class ids", "values": "values of the output's shape (one-hot)"}
             raise ValueError(
-                f"{who}: metric {self.name!r} is for labels that are {texts[self.labels]}, and loss {loss.name!r} "
+                f"{who}: metric {self.name!r} is for labels that are {texts[self.labels]}, "
+                f"and loss {loss.name!r} "
                 f"takes {texts[came]}"
             )
 
 
 class Accuracy(Metric):
-    """The share of samples that are classified rightly, for whatever labels the loss has: class ids, one-hot, or 0 and
-    1 for an output of one value, which is cut at 0.5. The same as the string "accuracy" (and so FlexFlow's; Keras's
-    class of this name compares raw numbers, which suits no classifier).
+    """The share of samples that are classified rightly, for whatever labels the loss has: class
+    ids, one-hot, or 0 and 1 for an output of one value, which is cut at 0.5. The same as the string
+    "accuracy" (and so FlexFlow's; Keras's class of this name compares raw numbers, which suits no
+    classifier).
 
     >>> Accuracy().name
     'accuracy'
@@ -91,7 +97,8 @@ class CategoricalAccuracy(Accuracy):
         super().check(who, loss, output)
         if output[-1] == 1:
             raise ValueError(
-                f"{who}: metric {self.name!r} needs a value for each class, but the output has the shape {output}; "
+                f"{who}: metric {self.name!r} needs a value for each class, "
+                f"but the output has the shape {output}; "
                 "for one value use 'binary_accuracy'"
             )
 
@@ -105,7 +112,9 @@ class BinaryAccuracy(Accuracy):
 
     labels = "values"
 
-    def __init__(self, name: Optional[str] = None, dtype: Optional[str] = None, threshold: float = 0.5) -> None:
+    def __init__(
+        self, name: str | None = None, dtype: str | None = None, threshold: float = 0.5
+    ) -> None:
         super().__init__(name, dtype)
         backend.refuse("BinaryAccuracy", neutral=(0.5,), threshold=threshold)
 
@@ -113,7 +122,8 @@ class BinaryAccuracy(Accuracy):
         super().check(who, loss, output)
         if output[-1] != 1:
             raise NotImplementedError(
-                f"{who}: metric {self.name!r} for an output of shape {output} is not supported yet, only for one value"
+                f"{who}: metric {self.name!r} for an output of shape {output} is not supported "
+                "yet, only for one value"
             )
 
 
@@ -128,8 +138,8 @@ class CategoricalCrossentropy(Metric):
 
     def __init__(
         self,
-        name: Optional[str] = None,
-        dtype: Optional[str] = None,
+        name: str | None = None,
+        dtype: str | None = None,
         from_logits: bool = False,
         label_smoothing: float = 0.0,
         axis: int = -1,
@@ -153,8 +163,8 @@ class SparseCategoricalCrossentropy(CategoricalCrossentropy):
 
     def __init__(
         self,
-        name: Optional[str] = None,
-        dtype: Optional[str] = None,
+        name: str | None = None,
+        dtype: str | None = None,
         from_logits: bool = False,
         axis: int = -1,
     ) -> None:
@@ -172,7 +182,8 @@ class MeanSquaredError(Metric):
 
 
 class RootMeanSquaredError(MeanSquaredError):
-    """The root of the mean, over all samples, of (output - label)**2. (FlexFlow's core has a mean of roots instead.)
+    """The root of the mean, over all samples, of (output - label)**2. (FlexFlow's core has a mean
+    of roots instead.)
 
     >>> RootMeanSquaredError().value(4.0)
     2.0
@@ -215,7 +226,8 @@ _BY_NAME: dict[str, type[Metric]] = {
 
 
 def get(identifier: MetricLike, who: str = "metrics") -> Metric:
-    """A metric from itself, its class or its name; one from a name is reported under that very name.
+    """A metric from itself, its class or its name; one from a name is reported under that very
+    name.
 
     Raises:
         ValueError: there is no metric of this name.
@@ -228,12 +240,15 @@ def get(identifier: MetricLike, who: str = "metrics") -> Metric:
         return identifier
     if isinstance(identifier, str):
         if identifier not in _BY_NAME:
-            raise ValueError(f"{who}: metric {identifier!r} is unknown; known are {', '.join(sorted(_BY_NAME))}")
+            raise ValueError(
+                f"{who}: metric {identifier!r} is unknown; known are {', '.join(sorted(_BY_NAME))}"
+            )
         return _BY_NAME[identifier](name=identifier)
     if isinstance(identifier, type) and issubclass(identifier, Metric):
         return identifier()
     raise NotImplementedError(
-        f"{who}: {identifier!r} is not supported yet; give names or objects of flexflow.keras.metrics"
+        f"{who}: {identifier!r} is not supported yet; "
+        "give names or objects of flexflow.keras.metrics"
     )
 
 
@@ -250,5 +265,8 @@ def get_all(identifiers: Any, who: str) -> list[Metric]:
     found = [get(identifier, who) for identifier in identifiers]
     names = ["loss", *(metric.name for metric in found)]
     if len(set(names)) < len(names):
-        raise ValueError(f"{who}: metrics={identifiers!r} have the names {names[1:]}, expected distinct ones, not 'loss'")
+        raise ValueError(
+            f"{who}: metrics={identifiers!r} have the names {names[1:]}, "
+            "expected distinct ones, not 'loss'"
+        )
     return found

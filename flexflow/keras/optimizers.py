@@ -1,13 +1,14 @@
 """Optimizers: how a gradient changes the weights.
 
-An optimizer here is a value: what it is made with, and ``learning_rate``, which may be set at any time, also by a callback
-in the middle of training. What it remembers of past gradients belongs to the model and starts anew at compile().
+An optimizer here is a value: what it is made with, and ``learning_rate``, which may be set at any
+time, also by a callback in the middle of training. What it remembers of past gradients belongs to
+the model and starts anew at compile().
 """
 
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 from flexflow.core import AdamOptimizer, FFModel, SGDOptimizer
 from flexflow.keras import backend
@@ -27,13 +28,21 @@ class Optimizer:
     def __init__(
         self,
         learning_rate: float,
-        weight_decay: Optional[float] = None,
-        name: Optional[str] = None,
-        lr: Optional[float] = None,
+        weight_decay: float | None = None,
+        name: str | None = None,
+        lr: float | None = None,
         **unsupported: Any,
     ) -> None:
         kind = type(self).__name__
-        known = ("clipnorm", "clipvalue", "global_clipnorm", "use_ema", "loss_scale_factor", "decay", "amsgrad")
+        known = (
+            "clipnorm",
+            "clipvalue",
+            "global_clipnorm",
+            "use_ema",
+            "loss_scale_factor",
+            "decay",
+            "amsgrad",
+        )
         known += ("ema_momentum", "ema_overwrite_frequency", "gradient_accumulation_steps")
         for argument, value in unsupported.items():
             if argument not in known:
@@ -52,7 +61,8 @@ class Optimizer:
     def learning_rate(self, value: float) -> None:
         if callable(value) or isinstance(value, str):
             raise NotImplementedError(
-                f"{type(self).__name__}: learning_rate={value!r} is not supported yet; give a number, "
+                f"{type(self).__name__}: learning_rate={value!r} is not supported yet; "
+                "give a number, "
                 "and callbacks.LearningRateScheduler to change it"
             )
         self._learning_rate = _number(f"{type(self).__name__}: learning_rate", value)
@@ -77,11 +87,11 @@ def _number(who: str, value: Any) -> float:
 
 
 class SGD(Optimizer):
-    """w -= learning_rate * g; with momentum, v = momentum * v + g and w -= learning_rate * v, or with nesterov
-    w -= learning_rate * (g + momentum * v).
+    """w -= learning_rate * g; with momentum, v = momentum * v + g and w -= learning_rate * v, or
+    with nesterov w -= learning_rate * (g + momentum * v).
 
-    These are Keras's numbers while the learning rate stays the same; when it changes, it applies to all of v at once, as
-    in PyTorch.
+    These are Keras's numbers while the learning rate stays the same; when it changes, it applies to
+    all of v at once, as in PyTorch.
 
     Args:
         learning_rate: a number >= 0.
@@ -91,7 +101,8 @@ class SGD(Optimizer):
 
     Raises:
         ValueError: a number out of range.
-        NotImplementedError: weight_decay together with momentum, or an argument that is not supported.
+        NotImplementedError: weight_decay together with momentum, or an argument that is not
+            supported.
 
     >>> SGD(0.1, momentum=0.9).learning_rate
     0.1
@@ -102,8 +113,8 @@ class SGD(Optimizer):
         learning_rate: float = 0.01,
         momentum: float = 0.0,
         nesterov: bool = False,
-        weight_decay: Optional[float] = None,
-        name: Optional[str] = None,
+        weight_decay: float | None = None,
+        name: str | None = None,
         **arguments: Any,
     ) -> None:
         super().__init__(learning_rate, weight_decay, name, **arguments)
@@ -114,17 +125,21 @@ class SGD(Optimizer):
             raise ValueError("SGD: nesterov=True needs a momentum above 0")
         if self.momentum and self.weight_decay:
             raise NotImplementedError(
-                f"SGD: weight_decay={weight_decay} together with momentum={momentum} is not supported yet; "
+                f"SGD: weight_decay={weight_decay} together with momentum={momentum} is not "
+                "supported yet; "
                 "use kernel_regularizer=L2(weight_decay / 2) in the layers"
             )
 
     def create(self, ffmodel: FFModel) -> SGDOptimizer:
-        return SGDOptimizer(ffmodel, self.learning_rate, self.momentum, self.nesterov, self.weight_decay)
+        return SGDOptimizer(
+            ffmodel, self.learning_rate, self.momentum, self.nesterov, self.weight_decay
+        )
 
 
 class Adam(Optimizer):
-    """Adam, by Kingma and Ba (2015): moving means of the gradient (beta_1) and of its square (beta_2), and
-    w -= learning_rate * sqrt(1 - beta_2**t) / (1 - beta_1**t) * mean / (sqrt(mean of squares) + epsilon).
+    """Adam, by Kingma and Ba (2015): moving means of the gradient (beta_1) and of its square
+    (beta_2), and w -= learning_rate * sqrt(1 - beta_2**t) / (1 - beta_1**t) * mean / (sqrt(mean of
+    squares) + epsilon).
 
     Args:
         learning_rate: a number >= 0.
@@ -147,12 +162,12 @@ class Adam(Optimizer):
         beta_2: float = 0.999,
         epsilon: float = 1e-7,
         amsgrad: bool = False,
-        weight_decay: Optional[float] = None,
-        name: Optional[str] = None,
+        weight_decay: float | None = None,
+        name: str | None = None,
         **arguments: Any,
     ) -> None:
         super().__init__(learning_rate, None, name, amsgrad=amsgrad, **arguments)
-        # Keras takes the decay off the weight, the core's Adam adds it to the gradient: other numbers.
+        # Keras takes the decay off the weight; the core's Adam adds it to the gradient.
         backend.refuse("Adam", neutral=(None, 0, 0.0), weight_decay=weight_decay)
         for key, beta in (("beta_1", beta_1), ("beta_2", beta_2)):
             if not isinstance(beta, Real) or not 0 <= beta < 1:
@@ -162,7 +177,9 @@ class Adam(Optimizer):
         self.beta_1, self.beta_2, self.epsilon = float(beta_1), float(beta_2), float(epsilon)
 
     def create(self, ffmodel: FFModel) -> AdamOptimizer:
-        return AdamOptimizer(ffmodel, self.learning_rate, self.beta_1, self.beta_2, 0.0, self.epsilon)
+        return AdamOptimizer(
+            ffmodel, self.learning_rate, self.beta_1, self.beta_2, 0.0, self.epsilon
+        )
 
 
 _BY_NAME: dict[str, type[Optimizer]] = {"sgd": SGD, "adam": Adam}
@@ -182,10 +199,14 @@ def get(identifier: OptimizerLike) -> Optimizer:
         return identifier
     if isinstance(identifier, str):
         if identifier.lower() not in _BY_NAME:
-            raise ValueError(f"optimizer {identifier!r} is unknown or not supported yet; known are 'sgd' and 'adam'")
+            raise ValueError(
+                f"optimizer {identifier!r} is unknown or not supported yet; "
+                "known are 'sgd' and 'adam'"
+            )
         return _BY_NAME[identifier.lower()]()
     if isinstance(identifier, type) and issubclass(identifier, Optimizer):
         return identifier()
     raise TypeError(
-        f"optimizer={identifier!r}, expected 'sgd', 'adam', or an object of flexflow.keras.optimizers"
+        f"optimizer={identifier!r}, expected 'sgd', 'adam', "
+        "or an object of flexflow.keras.optimizers"
     )

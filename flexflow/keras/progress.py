@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from typing import Optional
 
 _WIDTH = 20
 
 
 class Progbar:
-    """Prints how far a loop is, on one line that is overwritten; into a file or a pipe, only its last state.
+    """Prints how far a loop is, on one line that is overwritten; into a file or a pipe, only its
+    last state.
 
     Args:
         target: number of steps.
@@ -53,7 +53,7 @@ class Progbar:
         count = f"{step:>{len(str(self.target))}}/{self.target}"
         return f"{count} {'━' * done}{'─' * (_WIDTH - done)}"
 
-    def _time(self, now: float, step: Optional[int]) -> str:
+    def _time(self, now: float, step: int | None) -> str:
         passed = now - self._start
         if step is not None and step < self.target:
             return f" {max(passed / max(step, 1) * (self.target - step), 0):.0f}s"
@@ -73,5 +73,8 @@ def _seconds(value: float) -> str:
 
 def _text(values: Mapping[str, float]) -> str:
     """Loss and metrics; small ones in scientific notation."""
-    parts = (f"{name}: {value:.4f}" if abs(value) > 1e-3 else f"{name}: {value:.4e}" for name, value in values.items())
+    parts = (
+        f"{name}: {value:.4f}" if abs(value) > 1e-3 else f"{name}: {value:.4e}"
+        for name, value in values.items()
+    )
     return "".join(f" - {part}" for part in parts)

@@ -1,12 +1,12 @@
 """Penalties on weights, added to the loss.
 
-With Keras's factors: ``L2(l2)`` adds ``l2 * sum(w**2)`` to the loss, so ``2 * l2 * w`` to the gradient. (FlexFlow's own
-``L2`` added ``l2 * w`` to the gradient and nothing to the loss.)
+With Keras's factors: ``L2(l2)`` adds ``l2 * sum(w**2)`` to the loss, so ``2 * l2 * w`` to the
+gradient. (FlexFlow's own ``L2`` added ``l2 * w`` to the gradient and nothing to the loss.)
 """
 
 from __future__ import annotations
 
-from typing import Optional, Union
+from typing import Union
 
 import numpy as np
 
@@ -62,7 +62,7 @@ _BY_NAME = {"l1": lambda: L1(), "l2": lambda: L2(), "l1_l2": lambda: L1L2(0.01, 
 _BY_NAME.update({"L1": _BY_NAME["l1"], "L2": _BY_NAME["l2"], "L1L2": _BY_NAME["l1_l2"]})
 
 
-def get(identifier: RegularizerLike, who: str = "regularizer") -> Optional[Regularizer]:
+def get(identifier: RegularizerLike, who: str = "regularizer") -> Regularizer | None:
     """A regularizer from itself or its name; None stays None.
 
     Raises:
@@ -78,4 +78,6 @@ def get(identifier: RegularizerLike, who: str = "regularizer") -> Optional[Regul
         if identifier not in _BY_NAME:
             raise ValueError(f"{who}={identifier!r} is unknown; known are 'l1', 'l2' and 'l1_l2'")
         return _BY_NAME[identifier]()
-    raise NotImplementedError(f"{who}={identifier!r}: only L1, L2 and L1L2 are supported, or their names")
+    raise NotImplementedError(
+        f"{who}={identifier!r}: only L1, L2 and L1L2 are supported, or their names"
+    )

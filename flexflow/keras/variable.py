@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Optional, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,17 +19,19 @@ class Home(Protocol):
 class Variable:
     """A weight of a layer, with Keras's shape and layout.
 
-    The value lives in one place at a time: here, until a model takes it over, then in the FFModel that took it last. So
-    models that share layers see each other's training, and none keeps a second copy in Python.
+    The value lives in one place at a time: here, until a model takes it over, then in the FFModel
+    that took it last. So models that share layers see each other's training, and none keeps a
+    second copy in Python.
 
     Attributes:
         name, path: ``"kernel"`` and ``"dense/kernel"``.
         shape: in Keras's layout, such as (in, out) for a dense kernel.
         trainable: whether training may change it; a layer's ``trainable`` is asked besides.
-        core_axes: the axes of ``shape`` in the order in which the core keeps them; None if that is the same.
+        core_axes: the axes of ``shape`` in the order in which the core keeps them; None if that is
+            the same.
 
     >>> from flexflow.keras import layers
-    >>> dense = layers.Dense(2)
+    >>> dense = layers.Dense(2, name="dense")
     >>> dense.build((None, 3))
     >>> dense.kernel.path, dense.kernel.shape
     ('dense/kernel', (3, 2))
@@ -42,8 +44,8 @@ class Variable:
         initializer: Callable[..., Any],
         *,
         trainable: bool = True,
-        regularizer: Optional[Regularizer] = None,
-        core_axes: Optional[tuple[int, ...]] = None,
+        regularizer: Regularizer | None = None,
+        core_axes: tuple[int, ...] | None = None,
     ) -> None:
         self.path = path
         self.name = path.rpartition("/")[2]
@@ -52,8 +54,8 @@ class Variable:
         self.trainable = trainable
         self.regularizer = regularizer
         self.core_axes = core_axes
-        self._home: Optional[Home] = None
-        self._value: Optional[np.ndarray] = None
+        self._home: Home | None = None
+        self._value: np.ndarray | None = None
         self.assign(initializer(self.shape, dtype=self.dtype))
 
     def __repr__(self) -> str:
@@ -78,9 +80,13 @@ class Variable:
         try:
             array = np.array(value, dtype=self.dtype)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{self.path}: got {type(value).__name__}, expected numbers") from error
+            raise ValueError(
+                f"{self.path}: got {type(value).__name__}, expected numbers"
+            ) from error
         if array.shape != self.shape:
-            raise ValueError(f"{self.path}: got a value of shape {array.shape}, expected {self.shape}")
+            raise ValueError(
+                f"{self.path}: got a value of shape {array.shape}, expected {self.shape}"
+            )
         self._value, self._home = array, None
 
     def is_at(self, home: Home) -> bool:
@@ -93,7 +99,11 @@ class Variable:
 
     def to_core(self, value: np.ndarray) -> np.ndarray:
         """A value in the core's layout."""
-        return value if self.core_axes is None else np.ascontiguousarray(value.transpose(self.core_axes))
+        return (
+            value
+            if self.core_axes is None
+            else np.ascontiguousarray(value.transpose(self.core_axes))
+        )
 
     def from_core(self, value: np.ndarray) -> np.ndarray:
         """A value of the core in Keras's layout."""

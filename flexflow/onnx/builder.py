@@ -1,15 +1,16 @@
-"""The builder that the rows call: it adds operators to an FFModel and brings the file's constants along."""
+"""The builder that the rows call: it adds operators to an FFModel and brings the file's constants
+along."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import numpy as np
 
 from flexflow.core import FFModel, Tensor
-from flexflow.onnx.rows import Unsupported
+from flexflow.onnx.rows import UnsupportedError
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,12 @@ class Constant:
     name: str
     array: np.ndarray
     initializer: bool = False
-    learnt: Optional[bool] = None
+    learnt: bool | None = None
 
     @property
     def is_weight(self) -> bool:
-        """Whether it is taken for a weight where it is an operand like any other. Exporters write literals as
-        initializers of rank 0, so these are not."""
+        """Whether it is taken for a weight where it is an operand like any other. Exporters write
+        literals as initializers of rank 0, so these are not."""
         if self.learnt is not None:
             return self.learnt
         return self.initializer and self.array.ndim > 0 and _is_floating(self.array)
@@ -58,11 +59,16 @@ def shape(value: Value) -> tuple[int, ...]:
     return tuple(value.dims) if isinstance(value, Tensor) else value.array.shape
 
 
+def dtype(value: Value) -> np.dtype:
+    """The dtype of a value."""
+    return value.dtype if isinstance(value, Tensor) else value.array.dtype
+
+
 def axis(value: Value, at: int, extra: int = 0) -> int:
     """An axis counted from the front; ``extra`` says how many more there are than the value has."""
     rank = len(shape(value)) + extra
     if not -rank <= at < rank:
-        raise Unsupported(f"axis {at} of a tensor of shape {shape(value)}")
+        raise UnsupportedError(f"axis {at} of a tensor of shape {shape(value)}")
     return at % rank
 
 
@@ -70,14 +76,14 @@ class Builder:
     """Adds operators for one node of a file after the other.
 
     Attributes:
-        name: of the node that is being lowered; the operator that gives its result is called so, and those on the
-            way to it ``name/operator``.
+        name: of the node that is being lowered; the operator that gives its result is called so,
+            and those on the way to it ``name/operator``.
         outputs: how many results the node has.
         opset: the version of the file's operator set.
         training: whether dropout and batch normalisation train; None: as each node says.
     """
 
-    def __init__(self, ffmodel: FFModel, opset: int, training: Optional[bool]) -> None:
+    def __init__(self, ffmodel: FFModel, opset: int, training: bool | None) -> None:
         self.name = ""
         self.outputs = 1
         self.opset = opset
@@ -111,18 +117,24 @@ class Builder:
         return value if isinstance(value, Tensor) else self._bring(value, value.is_weight)
 
     def weight(self, value: Value) -> Tensor:
-        """The operand that is an operator's weight: trained, unless the file says that it is not."""
+        """An operand that is an operator's weight: trained, unless the file says that it is not."""
         if isinstance(value, Tensor):
             return value
-        return self._bring(value, _is_floating(value.array) if value.learnt is None else value.learnt)
+        return self._bring(
+            value, _is_floating(value.array) if value.learnt is None else value.learnt
+        )
 
     def statistic(self, value: Value) -> Tensor:
         """The operand that is a running statistic, which is not trained."""
         return value if isinstance(value, Tensor) else self._bring(value, False)
 
-    def constant(self, array: np.ndarray) -> Constant:
-        """A constant that a row needs."""
-        return Constant(f"{self.name}/constant", array)
+    def constant(self, what: str, array: np.ndarray) -> Constant:
+        """A constant that a row needs; ``what`` tells it from others of the node."""
+        return Constant(f"{self.name}/{what}", array)
+
+    def weights(self, names: Collection[str]) -> dict[str, Tensor]:
+        """Those of the named constants that were brought along, by name."""
+        return {name: one for name, one in self._brought.items() if name in names}
 
     def _bring(self, value: Constant, learnt: bool) -> Tensor:
         if value.name not in self._brought:
@@ -139,18 +151,21 @@ class Builder:
         """The values of an input that must be constant.
 
         Raises:
-            Unsupported: it depends on the model's inputs.
+            UnsupportedError: it depends on the model's inputs.
         """
         if isinstance(value, Tensor):
-            raise Unsupported(f"{what} is computed ('{value.name}'), but only a constant is supported")
+            raise UnsupportedError(
+                f"{what} is computed ('{value.name}'), but only a constant is supported"
+            )
         return value.array
 
-    def ints(self, value: Optional[Value], what: str) -> Optional[list[int]]:
+    def ints(self, value: Value | None, what: str) -> list[int] | None:
         """The integers of an input that must be constant; None if it is left out."""
         return None if value is None else [int(n) for n in self.known(value, what).reshape(-1)]
 
-    def number(self, value: Value, rank: int) -> Optional[float]:
-        """A value as a number, if it is one that is not learnt and that does not widen a tensor of a rank."""
+    def number(self, value: Value, rank: int) -> float | None:
+        """A value as a number, if it is one that is not learnt and that does not widen a tensor of
+        a rank."""
         if isinstance(value, Tensor) or value.is_weight:
             return None
         return value.array.item() if value.array.size == 1 and value.array.ndim <= rank else None

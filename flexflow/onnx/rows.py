@@ -1,14 +1,15 @@
 """The table of this front end and the decorator that adds a row to it.
 
-A row says how one operator of ONNX becomes operators of FlexFlow. It is a function that takes the node's inputs by
-position, None for those that are left out, and its attributes by keyword, under ONNX's names and with its defaults:
+A row says how one operator of ONNX becomes operators of FlexFlow. It is a function that takes the
+node's inputs by position, None for those that are left out, and its attributes by keyword, under
+ONNX's names and with its defaults:
 
     @lowers("Elu")
     def elu(b: Builder, x: Value, *, alpha: float = 1.0) -> Tensor:
         return b.op("elu", x, alpha=alpha)
 
-An attribute that a row does not take is refused. Where the meaning of an operator changed, each row says from which
-version of the operator set on it holds; a version without changes needs no row.
+An attribute that a row does not take is refused. Where the meaning of an operator changed, each row
+says from which version of the operator set on it holds; a version without changes needs no row.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Callable, Optional
+from typing import Any, Callable
 
 Lower = Callable[..., Any]
 
 
-class Unsupported(Exception):
-    """An operator, or an argument of one, that a row cannot lower; the message says which and why."""
+class UnsupportedError(Exception):
+    """An operator or an argument of one that cannot be lowered; the message says which and why."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,9 @@ class Row:
                 allowed = " or ".join(map(repr, self.only[name]))
                 yield f"{name}={value!r}, but only {allowed} is supported"
         by_position = [p for p in known.values() if p.kind is not p.KEYWORD_ONLY]
-        if not any(p.kind is p.VAR_POSITIONAL for p in by_position) and len(inputs) >= len(by_position):
+        if not any(p.kind is p.VAR_POSITIONAL for p in by_position) and len(inputs) >= len(
+            by_position
+        ):
             yield f"{len(inputs)} inputs, expected at most {len(by_position) - 1}"
 
 
@@ -72,11 +75,11 @@ def find(op_type: str, opset: int) -> Row:
     """The row for an operator in a version of the operator set.
 
     Raises:
-        Unsupported: there is none.
+        UnsupportedError: there is none.
     """
-    row: Optional[Row] = None
+    row: Row | None = None
     for candidate in ROWS.get(op_type, ()):
         row = candidate if candidate.since <= opset else row
     if row is None:
-        raise Unsupported("there is no such operator here")
+        raise UnsupportedError("there is no such operator here")
     return row

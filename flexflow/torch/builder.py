@@ -1,8 +1,9 @@
-"""The builder that the rows call: it adds operators to an FFModel and brings PyTorch's tensors along."""
+"""The builder that the rows call: it adds operators to an FFModel and brings PyTorch's tensors
+along."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -11,8 +12,8 @@ from torch import nn
 
 from flexflow.core import DataType, FFModel, Tensor
 
-# A tensor on an edge of a traced graph: one of FlexFlow's, or one of PyTorch's that is there without any input
-# (a parameter, a buffer, a constant).
+# A tensor on an edge of a traced graph: one of FlexFlow's, or one of PyTorch's that is there
+# without any input (a parameter, a buffer, a constant).
 Value = Union[Tensor, torch.Tensor]
 
 DTYPES = {
@@ -72,8 +73,8 @@ class Builder:
     """Adds operators for one node of a traced graph after the other.
 
     Attributes:
-        name: of the node that is being lowered; the operator that gives its result is called so, and those on the
-            way to it ``name/operator``.
+        name: of the node that is being lowered; the operator that gives its result is called so,
+            and those on the way to it ``name/operator``.
     """
 
     def __init__(self, ffmodel: FFModel, names: dict[int, str]) -> None:
@@ -110,12 +111,18 @@ class Builder:
 
     # ---- operands ----
     def tensor(self, value: Value) -> Tensor:
-        """A tensor of the model: PyTorch's become a weight (a parameter) or a constant, each of them once."""
+        """A tensor of the model: PyTorch's become a weight (a parameter) or a constant, each of
+        them once."""
         if isinstance(value, Tensor):
             return value
         if id(value) not in self._brought:
             self._brought[id(value)] = (self._bring(value), value)
         return self._brought[id(value)][0]
+
+    def weights(self, named: Mapping[str, torch.Tensor]) -> dict[str, Tensor]:
+        """Those of some named tensors that were brought along, by name."""
+        brought = {name: self._brought.get(id(one)) for name, one in named.items()}
+        return {name: pair[0] for name, pair in brought.items() if pair is not None}
 
     def _bring(self, value: torch.Tensor) -> Tensor:
         name = self._names.get(id(value), f"{self.name}/constant")
@@ -146,10 +153,13 @@ class Builder:
 
     def floating(self, value: Value) -> Value:
         """A tensor as PyTorch hands it to a function of real numbers: integers become floats."""
-        return value if dtype(value).is_floating_point else self.cast(value, torch.get_default_dtype())
+        return (
+            value if dtype(value).is_floating_point else self.cast(value, torch.get_default_dtype())
+        )
 
     def promote(self, x: Any, y: Any, floating: bool = False) -> tuple[Any, Any]:
-        """Two operands, a tensor at least, in the type in which PyTorch lets them meet; numbers stay numbers.
+        """Two operands, a tensor at least, in the type in which PyTorch lets them meet; numbers
+        stay numbers.
 
         Args:
             floating: whether the type must have fractions.

@@ -1,17 +1,18 @@
-"""Rows of elementwise operators: arithmetic with broadcasting and type promotion, functions, activations, casts."""
+"""Rows of elementwise operators: arithmetic with broadcasting and type promotion, functions,
+activations, casts."""
 
 from __future__ import annotations
 
 import operator
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as fn
 from torch import nn
 
 from flexflow.core import Tensor
 from flexflow.torch.builder import Builder, Value, dtype, is_tensor, shape
-from flexflow.torch.rows import Unsupported, lowers
+from flexflow.torch.rows import UnsupportedError, lowers
 
 Number = Union[int, float, bool]
 Operand = Union[Value, Number]
@@ -26,7 +27,9 @@ def add(b: Builder, input: Operand, other: Operand, *, alpha: Number = 1) -> Ten
     return b.op("scalar_add", x, scalar=y) if is_tensor(x) else b.op("scalar_add", y, scalar=x)
 
 
-@lowers(torch.sub, torch.subtract, operator.sub, operator.isub, "sub", "sub_", "subtract", "subtract_")
+@lowers(
+    torch.sub, torch.subtract, operator.sub, operator.isub, "sub", "sub_", "subtract", "subtract_"
+)
 def sub(b: Builder, input: Operand, other: Operand, *, alpha: Number = 1) -> Tensor:
     x, y = b.promote(input, times(b, other, alpha))
     if is_tensor(x) and is_tensor(y):
@@ -41,12 +44,18 @@ def rsub(b: Builder, input: Operand, other: Operand, *, alpha: Number = 1) -> Te
     return sub(b, other, input, alpha=alpha)
 
 
-@lowers(torch.mul, torch.multiply, operator.mul, operator.imul, "mul", "mul_", "multiply", "multiply_")
+@lowers(
+    torch.mul, torch.multiply, operator.mul, operator.imul, "mul", "mul_", "multiply", "multiply_"
+)
 def mul(b: Builder, input: Operand, other: Operand) -> Tensor:
     x, y = b.promote(input, other)
     if is_tensor(x) and is_tensor(y):
         return b.op("multiply", x, y)
-    return b.op("scalar_multiply", x, scalar=y) if is_tensor(x) else b.op("scalar_multiply", y, scalar=x)
+    return (
+        b.op("scalar_multiply", x, scalar=y)
+        if is_tensor(x)
+        else b.op("scalar_multiply", y, scalar=x)
+    )
 
 
 @lowers(
@@ -54,7 +63,7 @@ def mul(b: Builder, input: Operand, other: Operand) -> Tensor:
     *("div", "div_", "divide", "divide_", "true_divide", "true_divide_"),
     rounding_mode=(None,),
 )
-def div(b: Builder, input: Operand, other: Operand, *, rounding_mode: Optional[str] = None) -> Tensor:
+def div(b: Builder, input: Operand, other: Operand, *, rounding_mode: str | None = None) -> Tensor:
     x, y = b.promote(input, other, floating=True)
     if is_tensor(x) and is_tensor(y):
         return b.op("divide", x, y)
@@ -71,7 +80,7 @@ def reciprocal(b: Builder, input: Value) -> Tensor:
 @lowers(torch.pow, operator.pow, operator.ipow, "pow", "pow_")
 def power(b: Builder, input: Operand, exponent: Operand) -> Tensor:
     if is_tensor(exponent):
-        raise Unsupported("exponent: a tensor, but only a number is supported")
+        raise UnsupportedError("exponent: a tensor, but only a number is supported")
     return b.op("pow", b.floating(input), exponent=exponent)
 
 
@@ -86,7 +95,9 @@ def minimum(b: Builder, input: Value, other: Value) -> Tensor:
 
 
 @lowers(torch.clamp, torch.clip, "clamp", "clamp_", "clip", "clip_")
-def clamp(b: Builder, input: Value, min: Optional[Operand] = None, max: Optional[Operand] = None) -> Value:
+def clamp(
+    b: Builder, input: Value, min: Operand | None = None, max: Operand | None = None
+) -> Value:
     bounded = input
     for bound, op in ((min, "maximum"), (max, "minimum")):
         if bound is not None:
@@ -99,7 +110,9 @@ def times(b: Builder, operand: Operand, alpha: Number) -> Operand:
     """The second operand of ``add`` and ``sub``, scaled."""
     if alpha == 1:
         return operand
-    return b.step("scalar_multiply", operand, scalar=alpha) if is_tensor(operand) else operand * alpha
+    return (
+        b.step("scalar_multiply", operand, scalar=alpha) if is_tensor(operand) else operand * alpha
+    )
 
 
 # ---- functions of one tensor ----
@@ -119,7 +132,7 @@ _function("sin", torch.sin, "sin", "sin_")
 _function("cos", torch.cos, "cos", "cos_")
 _function("sigmoid", torch.sigmoid, torch.special.expit, nn.Sigmoid, "sigmoid", "sigmoid_")
 _function("tanh", torch.tanh, nn.Tanh, "tanh", "tanh_")
-_function("silu", F.silu, nn.SiLU)
+_function("silu", fn.silu, nn.SiLU)
 
 
 def _arithmetic(name: str, *targets: Any) -> None:
@@ -130,34 +143,40 @@ def _arithmetic(name: str, *targets: Any) -> None:
         return b.op(name, input)
 
 
-_arithmetic("negative", torch.neg, torch.negative, operator.neg, "neg", "neg_", "negative", "negative_")
+_arithmetic(
+    "negative", torch.neg, torch.negative, operator.neg, "neg", "neg_", "negative", "negative_"
+)
 _arithmetic("abs", torch.abs, torch.absolute, operator.abs, "abs", "abs_", "absolute")
 _arithmetic("square", torch.square, "square", "square_")
-_arithmetic("relu", torch.relu, torch.relu_, F.relu, F.relu_, nn.ReLU, "relu", "relu_")
+_arithmetic("relu", torch.relu, torch.relu_, fn.relu, fn.relu_, nn.ReLU, "relu", "relu_")
 
 
 # ---- activations ----
-@lowers(F.elu, F.elu_, nn.ELU)
+@lowers(fn.elu, fn.elu_, nn.ELU)
 def elu(b: Builder, input: Value, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     return b.op("elu", b.floating(input), alpha=alpha)
 
 
-@lowers(F.leaky_relu, F.leaky_relu_, nn.LeakyReLU)
-def leaky_relu(b: Builder, input: Value, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+@lowers(fn.leaky_relu, fn.leaky_relu_, nn.LeakyReLU)
+def leaky_relu(
+    b: Builder, input: Value, negative_slope: float = 0.01, inplace: bool = False
+) -> Tensor:
     return b.op("leaky_relu", b.floating(input), alpha=negative_slope)
 
 
-@lowers(F.gelu, nn.GELU, approximate=("none", "tanh"))
+@lowers(fn.gelu, nn.GELU, approximate=("none", "tanh"))
 def gelu(b: Builder, input: Value, approximate: str = "none") -> Tensor:
     return b.op("gelu", b.floating(input), approximate=approximate == "tanh")
 
 
-@lowers(F.hardtanh, F.hardtanh_, nn.Hardtanh)
-def hardtanh(b: Builder, input: Value, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Value:
+@lowers(fn.hardtanh, fn.hardtanh_, nn.Hardtanh)
+def hardtanh(
+    b: Builder, input: Value, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
+) -> Value:
     return clamp(b, input, min_val, max_val)
 
 
-@lowers(F.relu6, nn.ReLU6)
+@lowers(fn.relu6, nn.ReLU6)
 def relu6(b: Builder, input: Value, inplace: bool = False) -> Value:
     return clamp(b, input, 0, 6)
 
@@ -169,23 +188,24 @@ def _normalized(op: str, *targets: Any) -> None:
     def lower(
         b: Builder,
         input: Value,
-        dim: Optional[int] = None,
+        dim: int | None = None,
         _stacklevel: int = 3,
-        dtype: Optional[torch.dtype] = None,
+        dtype: torch.dtype | None = None,
     ) -> Tensor:
         # PyTorch's rule for a missing dim.
         dim = (0 if len(shape(input)) in (0, 1, 3) else 1) if dim is None else dim
         return b.op(op, b.cast(input, dtype) if dtype else b.floating(input), axis=dim)
 
 
-_normalized("softmax", F.softmax, torch.softmax, nn.Softmax, "softmax")
-_normalized("log_softmax", F.log_softmax, torch.log_softmax, nn.LogSoftmax, "log_softmax")
+_normalized("softmax", fn.softmax, torch.softmax, nn.Softmax, "softmax")
+_normalized("log_softmax", fn.log_softmax, torch.log_softmax, nn.LogSoftmax, "log_softmax")
 
 
 # ---- types and copies ----
 @lowers("to")
 def to(b: Builder, input: Value, *args: Any, **kwargs: Any) -> Value:
-    # A device, blocking and memory formats do not matter here: where tensors lie is FlexFlow's own business.
+    # A device, blocking and memory formats do not matter here: where tensors lie is FlexFlow's own
+    # business.
     for given in (*args, *kwargs.values()):
         if isinstance(given, torch.dtype):
             return b.cast(input, given)
@@ -209,7 +229,12 @@ def _cast(target: torch.dtype, name: str) -> None:
 
 for _dtype, _name in (
     *((torch.float32, "float"), (torch.float64, "double"), (torch.float16, "half")),
-    *((torch.bfloat16, "bfloat16"), (torch.int32, "int"), (torch.int64, "long"), (torch.bool, "bool")),
+    *(
+        (torch.bfloat16, "bfloat16"),
+        (torch.int32, "int"),
+        (torch.int64, "long"),
+        (torch.bool, "bool"),
+    ),
 ):
     _cast(_dtype, _name)
 

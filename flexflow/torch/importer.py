@@ -1,8 +1,9 @@
-"""The walk over a traced graph: a value for every node, and one list of all that is not supported."""
+"""The walk over a traced graph: a value for every node, and a list of all that is not supported."""
 
 from __future__ import annotations
 
 import functools
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,10 +13,17 @@ from torch import fx, nn
 from flexflow.core import FFModel, FlexFlowError, Tensor
 from flexflow.torch import elementwise, inplace, layers, reductions, shapes
 from flexflow.torch.builder import Builder, Missing
-from flexflow.torch.rows import FUNCTIONS, METHODS, MODULES, Row, Unsupported, module_arguments
+from flexflow.torch.rows import FUNCTIONS, METHODS, MODULES, Row, UnsupportedError, module_arguments
 
 # Importing a family of rows fills the tables.
 FAMILIES = (elementwise, layers, reductions, shapes)
+
+
+class _BufferTracer(fx.Tracer):
+    """Records what is done to buffers. Without it, code that changes one does so while it is traced,
+    and a buffer cannot be cut to a traced size."""
+
+    proxy_buffer_attributes = True
 
 
 def trace(model: nn.Module) -> fx.GraphModule:
@@ -26,28 +34,45 @@ def trace(model: nn.Module) -> fx.GraphModule:
     """
     if isinstance(model, fx.GraphModule):
         return model
+    if type(model) in MODULES:  # torch.fx looks into the outermost module, even into a layer
+        model = nn.Sequential(OrderedDict([(type(model).__name__, model)]))
     try:
-        return fx.symbolic_trace(model)
-    except Exception as error:  # whatever the module's code raises when it meets a stand-in for a tensor
+        return _trace(model, _BufferTracer())
+    except Exception:  # whatever the module's code raises on a stand-in for a tensor
+        pass
+    try:  # code that decides by a buffer's values or shape
+        return _trace(model, fx.Tracer())
+    except Exception as error:
         raise ValueError(
-            f"{type(model).__name__}: torch.fx cannot trace it: {error}. A module whose Python code depends on "
-            "values or sizes of tensors must be traced by hand: pass a torch.fx.GraphModule"
+            f"{type(model).__name__}: torch.fx cannot trace it: {error}. A module whose Python "
+            "code depends on values or sizes of tensors must be traced by hand: pass a GraphModule"
         ) from error
+
+
+def _trace(model: nn.Module, tracer: fx.Tracer) -> fx.GraphModule:
+    graph = tracer.trace(model)
+    return fx.GraphModule(tracer.root, graph, type(model).__name__)
 
 
 class Importer:
     """One import of one traced module into one model."""
 
-    def __init__(self, root: fx.GraphModule, ffmodel: FFModel) -> None:
+    def __init__(self, model: nn.Module, root: fx.GraphModule, ffmodel: FFModel) -> None:
+        """
+        Args:
+            model: the module as it was given; its names are those of the weights.
+            root: the module as it was traced.
+        """
         self._root = root
-        named = [*root.named_buffers(), *root.named_parameters()]
+        named = [*model.named_buffers(), *model.named_parameters()]
+        self._state = dict(named)
         self._names = {id(tensor): name for name, tensor in named}
         self._builder = Builder(ffmodel, self._names)
         self._values: dict[fx.Node, Any] = {}
         self._problems: list[str] = []
 
-    def run(self, inputs: list[Tensor], verbose: bool) -> list[Tensor]:
-        """See PyTorchModel.torch_to_ff."""
+    def run(self, inputs: list[Tensor], verbose: bool) -> tuple[list[Tensor], dict[str, Tensor]]:
+        """See PyTorchModel: the outputs, and the weights by name."""
         self._take(inputs)
         outputs: list[Tensor] = []
         for node in self._root.graph.nodes:
@@ -62,7 +87,7 @@ class Importer:
                 f"PyTorchModel: not supported, {len(self._problems)} in all:\n  "
                 + "\n  ".join(self._problems)
             )
-        return outputs
+        return outputs, self._builder.weights(self._state)
 
     # ---- the ends ----
     def _take(self, inputs: list[Tensor]) -> None:
@@ -70,7 +95,9 @@ class Importer:
         nodes = [node for node in self._root.graph.nodes if node.op == "placeholder"]
         for node, tensor in zip(nodes, inputs):
             if not isinstance(tensor, Tensor):
-                raise TypeError(f"torch_to_ff: input '{node.name}' is {tensor!r}, expected a Tensor")
+                raise TypeError(
+                    f"torch_to_ff: input '{node.name}' is {tensor!r}, expected a Tensor"
+                )
             self._values[node] = tensor
         rest = nodes[len(inputs) :]
         if len(inputs) > len(nodes) or any(not node.args for node in rest):
@@ -100,7 +127,7 @@ class Importer:
         self._builder.name = str(node.target) if node.op == "call_module" else node.name
         try:
             return self._fold(node) if self._is_constant(node) else self._lower(node)
-        except Unsupported as error:
+        except UnsupportedError as error:
             self._report(_place(node, self._root), str(error))
             return Missing()
         except (ValueError, TypeError, IndexError, FlexFlowError) as error:
@@ -117,7 +144,7 @@ class Importer:
         missing = self._missing(node)
         refusals += [one.reason for one in missing if one.reason]
         if refusals:
-            raise Unsupported("; ".join(refusals))
+            raise UnsupportedError("; ".join(refusals))
         if missing:
             return Missing(constant=shapes.is_question(row, bound.arguments))
         value = row.lower(self._builder, *bound.args, **bound.kwargs)
@@ -135,7 +162,7 @@ class Importer:
         if node.op == "call_module":
             key = type(self._root.get_submodule(str(node.target)))
         if key not in tables[node.op]:
-            raise Unsupported("there is no such operator here")
+            raise UnsupportedError("there is no such operator here")
         return tables[node.op][key]
 
     # ---- constants ----
@@ -162,7 +189,7 @@ class Importer:
             value = node.target(*args, **kwargs)  # type: ignore[operator]
         if not torch.equal(state, torch.get_rng_state()):
             torch.set_rng_state(state)
-            raise Unsupported("it draws random numbers, which would be the same in every step")
+            raise UnsupportedError("it draws random numbers, which would be the same in every step")
         if isinstance(value, torch.Tensor):
             self._names[id(value)] = node.name
         return _scalar(value)

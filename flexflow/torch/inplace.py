@@ -1,7 +1,8 @@
-"""Operators that change a tensor in place. Values never change here: the changed tensor's node takes a new one.
+"""Operators that change a tensor in place. Values never change here: the changed tensor's node
+takes a new one.
 
-That is right as long as nobody looks at the same memory under another name, so a view of it that is used later
-is refused.
+That is right as long as nobody looks at the same memory under another name, so a view of it that is
+used later is refused.
 """
 
 from __future__ import annotations
@@ -13,16 +14,48 @@ from typing import Any
 import torch
 from torch import fx
 
-from flexflow.torch.rows import Unsupported
+from flexflow.torch.rows import UnsupportedError
 
 _OPERATORS = {operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ipow}
 
 # What may return its input's memory: methods and functions by name, modules by class.
-_VIEWS = set(
-    """broadcast_to chunk contiguous cpu double expand expand_as flatten float getattr getitem half narrow permute
-    reshape reshape_as select split squeeze swapaxes swapdims t to transpose type_as unbind unflatten unsqueeze view
-    view_as dropout Dropout Flatten Identity Unflatten""".split()
-)
+_VIEWS = {
+    "broadcast_to",
+    "chunk",
+    "contiguous",
+    "cpu",
+    "double",
+    "expand",
+    "expand_as",
+    "flatten",
+    "float",
+    "getattr",
+    "getitem",
+    "half",
+    "narrow",
+    "permute",
+    "reshape",
+    "reshape_as",
+    "select",
+    "split",
+    "squeeze",
+    "swapaxes",
+    "swapdims",
+    "t",
+    "to",
+    "transpose",
+    "type_as",
+    "unbind",
+    "unflatten",
+    "unsqueeze",
+    "view",
+    "view_as",
+    "dropout",
+    "Dropout",
+    "Flatten",
+    "Identity",
+    "Unflatten",
+}
 
 
 def is_inplace(node: fx.Node, arguments: Mapping[str, Any]) -> bool:
@@ -41,15 +74,19 @@ def changed(node: fx.Node, value: Any) -> fx.Node:
         value: what it changes.
 
     Raises:
-        Unsupported: the change would be seen elsewhere: in the module's own tensors, or through a view.
+        UnsupportedError: the change would be seen elsewhere: in the module's own tensors, or
+            through a view.
     """
     if isinstance(value, torch.Tensor):
-        raise Unsupported("it changes a parameter, a buffer or a constant in place")
+        raise UnsupportedError("it changes a parameter, a buffer or a constant in place")
     place = {other: at for at, other in enumerate(node.graph.nodes)}
     target = node.all_input_nodes[0]
     for other in _aliases(target, node):
         if any(place[user] > place[node] for user in other.users):
-            raise Unsupported(f"it works in place on '{target.name}', of which '{other.name}' is a view used later")
+            raise UnsupportedError(
+                f"it works in place on '{target.name}', of which the view '{other.name}' is used "
+                "later"
+            )
     return target
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import torch
-import torch.nn.functional as F
+import torch.nn.functional as fn
 from torch import nn
 
 from flexflow.core import Tensor
 from flexflow.torch.builder import Builder, Value, dtype, shape, type_name
-from flexflow.torch.rows import Unsupported, lowers
+from flexflow.torch.rows import UnsupportedError, lowers
 
 Pair = Union[int, Sequence[int]]
 
@@ -22,8 +22,8 @@ def pair(value: Pair) -> list[int]:
     return both * 2 if len(both) == 1 else both
 
 
-@lowers(F.linear, nn.Linear)
-def linear(b: Builder, input: Value, weight: Value, bias: Optional[Value] = None) -> Tensor:
+@lowers(fn.linear, nn.Linear)
+def linear(b: Builder, input: Value, weight: Value, bias: Value | None = None) -> Tensor:
     return b.op(
         "linear",
         *_given(input, weight, bias),
@@ -32,14 +32,14 @@ def linear(b: Builder, input: Value, weight: Value, bias: Optional[Value] = None
     )
 
 
-@lowers(F.conv2d, nn.Conv2d, padding_mode=("zeros",))
+@lowers(fn.conv2d, nn.Conv2d, padding_mode=("zeros",))
 def conv2d(
     b: Builder,
     input: Value,
     weight: Value,
-    bias: Optional[Value] = None,
+    bias: Value | None = None,
     stride: Pair = 1,
-    padding: Union[str, Pair] = 0,
+    padding: str | Pair = 0,
     dilation: Pair = 1,
     groups: int = 1,
     padding_mode: str = "zeros",
@@ -58,12 +58,12 @@ def conv2d(
     )
 
 
-def _given(*operands: Optional[Value]) -> list[Value]:
+def _given(*operands: Value | None) -> list[Value]:
     return [operand for operand in operands if operand is not None]
 
 
-def _pads(padding: Union[str, Pair], kernel: Sequence[int], dilation: Sequence[int]) -> list[int]:
-    """Top, left, bottom, right. Where "same" asks for an odd number, the extra one goes to the end."""
+def _pads(padding: str | Pair, kernel: Sequence[int], dilation: Sequence[int]) -> list[int]:
+    """Top, left, bottom, right. Where "same" asks for an odd number, the end gets one more."""
     if isinstance(padding, str):
         total = [d * (k - 1) if padding == "same" else 0 for k, d in zip(kernel, dilation)]
         return [n // 2 for n in total] + [n - n // 2 for n in total]
@@ -72,7 +72,7 @@ def _pads(padding: Union[str, Pair], kernel: Sequence[int], dilation: Sequence[i
 
 # ---- pooling ----
 @lowers(
-    *(F.max_pool2d, torch.max_pool2d, nn.MaxPool2d),
+    *(fn.max_pool2d, torch.max_pool2d, nn.MaxPool2d),
     dilation=(1, (1, 1)),
     return_indices=(False,),
 )
@@ -80,7 +80,7 @@ def max_pool2d(
     b: Builder,
     input: Value,
     kernel_size: Pair,
-    stride: Optional[Pair] = None,
+    stride: Pair | None = None,
     padding: Pair = 0,
     dilation: Pair = 1,
     ceil_mode: bool = False,
@@ -97,16 +97,16 @@ def max_pool2d(
     )
 
 
-@lowers(F.avg_pool2d, nn.AvgPool2d, divisor_override=(None,))
+@lowers(fn.avg_pool2d, nn.AvgPool2d, divisor_override=(None,))
 def avg_pool2d(
     b: Builder,
     input: Value,
     kernel_size: Pair,
-    stride: Optional[Pair] = None,
+    stride: Pair | None = None,
     padding: Pair = 0,
     ceil_mode: bool = False,
     count_include_pad: bool = True,
-    divisor_override: Optional[int] = None,
+    divisor_override: int | None = None,
 ) -> Tensor:
     return b.op(
         "pool2d",
@@ -120,14 +120,14 @@ def avg_pool2d(
     )
 
 
-@lowers(F.adaptive_avg_pool2d, nn.AdaptiveAvgPool2d)
+@lowers(fn.adaptive_avg_pool2d, nn.AdaptiveAvgPool2d)
 def adaptive_avg_pool2d(b: Builder, input: Value, output_size: Pair) -> Tensor:
     if output_size in (1, (1, 1)):
         return b.op("reduce_mean", input, axes=[2, 3], keepdims=True)
     return _adaptive(b, input, output_size, "avg")
 
 
-@lowers(F.adaptive_max_pool2d, nn.AdaptiveMaxPool2d, return_indices=(False,))
+@lowers(fn.adaptive_max_pool2d, nn.AdaptiveMaxPool2d, return_indices=(False,))
 def adaptive_max_pool2d(
     b: Builder, input: Value, output_size: Pair, return_indices: bool = False
 ) -> Tensor:
@@ -139,7 +139,7 @@ def _adaptive(b: Builder, input: Value, output_size: Pair, pool_type: str) -> Te
     both = [output_size] * 2 if isinstance(output_size, int) else output_size
     wanted = [size if n is None else n for n, size in zip(both, sizes)]
     if any(size % n for size, n in zip(sizes, wanted)):
-        raise Unsupported(
+        raise UnsupportedError(
             f"output_size={tuple(wanted)} of an input of {sizes}, "
             "but only sizes that divide the input's are supported"
         )
@@ -148,22 +148,24 @@ def _adaptive(b: Builder, input: Value, output_size: Pair, pool_type: str) -> Te
 
 
 # ---- normalisation ----
-@lowers(F.batch_norm, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+@lowers(fn.batch_norm, nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 def batch_norm(
     b: Builder,
     input: Value,
-    running_mean: Optional[Value],
-    running_var: Optional[Value],
-    weight: Optional[Value] = None,
-    bias: Optional[Value] = None,
+    running_mean: Value | None,
+    running_var: Value | None,
+    weight: Value | None = None,
+    bias: Value | None = None,
     training: bool = False,
-    momentum: Optional[float] = 0.1,
+    momentum: float | None = 0.1,
     eps: float = 1e-5,
 ) -> Tensor:
     if running_mean is None or running_var is None:
-        raise Unsupported("no running statistics (track_running_stats=False)")
+        raise UnsupportedError("no running statistics (track_running_stats=False)")
     if momentum is None:
-        raise Unsupported("momentum=None, a cumulative average, but only a number is supported")
+        raise UnsupportedError(
+            "momentum=None, a cumulative average, but only a number is supported"
+        )
     operands = (*_scale_and_shift(input, running_mean, weight, bias), running_mean, running_var)
     if not training:
         return b.op("batch_norm_inference", *operands, eps=eps)
@@ -178,7 +180,7 @@ def batch_norm(
 
 
 def _scale_and_shift(
-    input: Value, like: Value, weight: Optional[Value], bias: Optional[Value]
+    input: Value, like: Value, weight: Value | None, bias: Value | None
 ) -> tuple[Value, Value, Value]:
     """The input, and its scale and shift: 1 and 0 where the layer has none."""
     sizes, type_ = shape(like), dtype(like)
@@ -186,13 +188,13 @@ def _scale_and_shift(
     return input, ones, torch.zeros(sizes, dtype=type_) if bias is None else bias
 
 
-@lowers(F.layer_norm, nn.LayerNorm)
+@lowers(fn.layer_norm, nn.LayerNorm)
 def layer_norm(
     b: Builder,
     input: Value,
     normalized_shape: Sequence[int],
-    weight: Optional[Value] = None,
-    bias: Optional[Value] = None,
+    weight: Value | None = None,
+    bias: Value | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
     axes = list(range(-len(normalized_shape), 0))
@@ -204,13 +206,13 @@ def layer_norm(
 
 
 # ---- embedding and dropout ----
-@lowers(F.embedding, nn.Embedding, max_norm=(None,), scale_grad_by_freq=(False,))
+@lowers(fn.embedding, nn.Embedding, max_norm=(None,), scale_grad_by_freq=(False,))
 def embedding(
     b: Builder,
     input: Value,
     weight: Value,
-    padding_idx: Optional[int] = None,
-    max_norm: Optional[float] = None,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
     norm_type: float = 2.0,
     scale_grad_by_freq: bool = False,
     sparse: bool = False,  # how PyTorch stores the gradient; its values are the same
@@ -230,14 +232,14 @@ def _table(weight: Value) -> dict[str, Any]:
 def _padding_mask(b: Builder, ids: Value, weight: Value, padding_idx: int) -> Tensor:
     """0 where an id is the padding's, else 1: the row of the padding then gets no gradient."""
     if not isinstance(weight, torch.Tensor) or weight[padding_idx].any():
-        raise Unsupported(f"padding_idx={padding_idx} of a row that is not zero")
+        raise UnsupportedError(f"padding_idx={padding_idx} of a row that is not zero")
     table = torch.ones((len(weight), 1), dtype=weight.dtype)
     table[padding_idx] = 0
     return b.step("embedding", ids, table, **_table(table))
 
 
 @lowers(
-    *(F.embedding_bag, nn.EmbeddingBag),
+    *(fn.embedding_bag, nn.EmbeddingBag),
     offsets=(None,),
     max_norm=(None,),
     scale_grad_by_freq=(False,),
@@ -250,26 +252,26 @@ def embedding_bag(
     b: Builder,
     input: Value,
     weight: Value,
-    offsets: Optional[Value] = None,
-    max_norm: Optional[float] = None,
+    offsets: Value | None = None,
+    max_norm: float | None = None,
     norm_type: float = 2.0,
     scale_grad_by_freq: bool = False,
     mode: str = "mean",
     sparse: bool = False,
-    per_sample_weights: Optional[Value] = None,
+    per_sample_weights: Value | None = None,
     include_last_offset: bool = False,
-    padding_idx: Optional[int] = None,
+    padding_idx: int | None = None,
 ) -> Tensor:
     aggr = {"sum": "sum", "mean": "avg"}[mode]
     return b.op("embedding", input, weight, aggr=aggr, **_table(weight))
 
 
-@lowers(F.dropout, nn.Dropout)
+@lowers(fn.dropout, nn.Dropout)
 def dropout(
     b: Builder, input: Value, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Value:
     if not training or p == 0:
         return input
     if p == 1:
-        raise Unsupported("p=1: everything is dropped, and nothing is learnt")
+        raise UnsupportedError("p=1: everything is dropped, and nothing is learnt")
     return b.op("dropout", input, rate=p)

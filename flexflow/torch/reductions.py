@@ -4,32 +4,48 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Union
 
 import torch
 
 from flexflow.core import Tensor
 from flexflow.torch.builder import Builder, Missing, Value, axis, dtype, is_tensor, shape
 from flexflow.torch.elementwise import maximum, minimum
-from flexflow.torch.rows import Lower, Target, Unsupported, lowers
+from flexflow.torch.rows import Lower, Target, UnsupportedError, lowers
 
 Dims = Union[None, int, Sequence[int]]
 
 
 def axes(x: Value, dim: Dims) -> list[int]:
     """Dimensions counted from the front; none given, or an empty sequence: all."""
-    dims = list(range(len(shape(x)))) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    dims = (
+        list(range(len(shape(x)))) if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    )
     return sorted(axis(x, d) for d in dims) or list(range(len(shape(x))))
 
 
 @lowers(torch.mean, "mean")
-def mean(b: Builder, input: Value, dim: Dims = None, keepdim: bool = False, *, dtype: Optional[torch.dtype] = None) -> Tensor:
+def mean(
+    b: Builder,
+    input: Value,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
     x = b.cast(input, dtype) if dtype else input
     return b.op("reduce_mean", x, axes=axes(x, dim), keepdims=keepdim)
 
 
 @lowers(torch.sum, "sum")
-def sum(b: Builder, input: Value, dim: Dims = None, keepdim: bool = False, *, dtype: Optional[torch.dtype] = None) -> Tensor:
+def sum(
+    b: Builder,
+    input: Value,
+    dim: Dims = None,
+    keepdim: bool = False,
+    *,
+    dtype: torch.dtype | None = None,
+) -> Tensor:
     x = b.cast(input, dtype or _sum_dtype(input))
     return b.op("reduce_sum", x, axes=axes(x, dim), keepdims=keepdim)
 
@@ -62,16 +78,17 @@ def _extreme(name: str, along: Lower, between: Lower, *targets: Target) -> None:
     def lower(
         b: Builder,
         input: Value,
-        dim: Union[None, int, Value] = None,
+        dim: int | Value | None = None,
         keepdim: bool = False,
         *,
-        other: Optional[Value] = None,
+        other: Value | None = None,
     ) -> Any:
         if is_tensor(dim) or other is not None:
             return between(b, input, dim if other is None else other)
         if dim is None:
             return along(b, input)
-        # Of equal values PyTorch gives the gradient to one; here they share it, as amax and amin do.
+        # Of equal values PyTorch gives the gradient to one; here they share it, as amax and amin
+        # do.
         return Extremes(along(b, input, dim, keepdim), Missing(f"the indices of {name}"))
 
 
@@ -83,7 +100,7 @@ _extreme("min", amin, minimum, torch.min, "min")
 @lowers(torch.matmul, torch.mm, operator.matmul, "matmul", "mm")
 def matmul(b: Builder, input: Value, other: Value) -> Tensor:
     if len(shape(other)) != 2:
-        raise Unsupported(
+        raise UnsupportedError(
             f"other: a tensor of shape {shape(other)}, but only matrices (rank 2) are supported"
         )
     x, y = b.promote(input, other)

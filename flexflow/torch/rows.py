@@ -1,14 +1,15 @@
 """The three tables of this front end and the decorator that adds a row to them.
 
-A row says how one operator of PyTorch becomes operators of FlexFlow. It is a function whose parameters are
-PyTorch's own, so that calling it binds positional and keyword arguments as PyTorch does:
+A row says how one operator of PyTorch becomes operators of FlexFlow. It is a function whose
+parameters are PyTorch's own, so that calling it binds positional and keyword arguments as PyTorch
+does:
 
-    @lowers(F.elu, nn.ELU)
+    @lowers(fn.elu, nn.ELU)
     def elu(b: Builder, input: Value, alpha: float = 1.0, inplace: bool = False) -> Tensor:
         return b.op("elu", b.floating(input), alpha=alpha)
 
-One row serves the functional form, the method and the module. A module is its functional form with the
-module's attributes as arguments: of ``nn.ELU`` the row reads ``alpha`` and ``inplace``.
+One row serves the functional form, the method and the module. A module is its functional form with
+the module's attributes as arguments: of ``nn.ELU`` the row reads ``alpha`` and ``inplace``.
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ _SYNONYMS = {
 }
 
 
-class Unsupported(Exception):
-    """An operator, or an argument of one, that a row cannot lower; the message says which and why."""
+class UnsupportedError(Exception):
+    """An operator or an argument of one that cannot be lowered; the message says which and why."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +55,14 @@ class Row:
         """The arguments by name, defaults included.
 
         Raises:
-            Unsupported: an argument has no place in the row.
+            UnsupportedError: an argument has no place in the row.
         """
         known = self.signature.parameters
         kwargs = {k if k in known else _SYNONYMS.get(k, k): v for k, v in kwargs.items()}
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise Unsupported(f"{error} in {self.signature}") from None
+            raise UnsupportedError(f"{error} in {self.signature}") from None
         bound.apply_defaults()
         return bound
 
@@ -70,7 +71,9 @@ class Row:
         for name, allowed in self.only.items():
             value = bound.arguments[name]
             value = tuple(value) if isinstance(value, (list, tuple)) else value
-            if not any(value is one or (type(value) is type(one) and value == one) for one in allowed):
+            if not any(
+                value is one or (type(value) is type(one) and value == one) for one in allowed
+            ):
                 yield f"{name}={value!r}, but only {' or '.join(map(repr, allowed))} is supported"
 
 
@@ -104,4 +107,6 @@ def lowers(*targets: Target, **only: tuple[Any, ...]) -> Callable[[Lower], Lower
 
 def module_arguments(row: Row, module: nn.Module) -> dict[str, Any]:
     """The arguments of a module's functional form, read from the module."""
-    return {name: getattr(module, name) for name in row.signature.parameters if hasattr(module, name)}
+    return {
+        name: getattr(module, name) for name in row.signature.parameters if hasattr(module, name)
+    }

@@ -6,50 +6,68 @@ import functools
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import torch
 from torch import nn
 
 from flexflow.core import Tensor
 from flexflow.torch.builder import Builder, Value, axis, dtype, is_tensor, shape
-from flexflow.torch.rows import Row, Unsupported, lowers
+from flexflow.torch.rows import Row, UnsupportedError, lowers
 
 Sizes = Union[int, Sequence[int]]
 
 
-def flat_sizes(sizes: tuple[Any, ...], given: Optional[Sequence[int]]) -> list[int]:
+def flat_sizes(sizes: tuple[Any, ...], given: Sequence[int] | None) -> list[int]:
     """Sizes that PyTorch takes as one sequence, as arguments one by one, or by keyword."""
     if given is None:
-        given = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], (list, tuple)) else sizes
+        given = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], Sequence) else sizes
     if any(isinstance(size, torch.dtype) for size in given):
-        raise Unsupported("a dtype as the shape (a view of the bits), which has no counterpart")
+        raise UnsupportedError(
+            "a dtype as the shape (a view of the bits), which has no counterpart"
+        )
     return [int(size) for size in given]
 
 
 # ---- another shape for the same elements ----
 @lowers(torch.flatten, nn.Flatten, "flatten")
 def flatten(b: Builder, input: Value, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    sizes = shape(input) or (1,)
-    first, last = range(len(sizes))[start_dim], range(len(sizes))[end_dim]
+    sizes = shape(input)
+    if not sizes:
+        return b.op("reshape", input, shape=[1])
+    first, last = axis(input, start_dim), axis(input, end_dim)
     if first == 1 and last == len(sizes) - 1:
         return b.op("flat", input)
-    return b.op("reshape", input, shape=[*sizes[:first], math.prod(sizes[first : last + 1]), *sizes[last + 1 :]])
+    return b.op(
+        "reshape",
+        input,
+        shape=[*sizes[:first], math.prod(sizes[first : last + 1]), *sizes[last + 1 :]],
+    )
 
 
 @lowers(torch.unflatten, nn.Unflatten, "unflatten")
-def unflatten(b: Builder, input: Value, dim: int, unflattened_size: Sequence[int] = (), sizes: Sequence[int] = ()) -> Tensor:
+def unflatten(
+    b: Builder,
+    input: Value,
+    dim: int,
+    unflattened_size: Sequence[int] = (),
+    sizes: Sequence[int] = (),
+) -> Tensor:
     at = axis(input, dim)
-    return b.op("reshape", input, shape=[*shape(input)[:at], *(unflattened_size or sizes), *shape(input)[at + 1 :]])
+    return b.op(
+        "reshape",
+        input,
+        shape=[*shape(input)[:at], *(unflattened_size or sizes), *shape(input)[at + 1 :]],
+    )
 
 
 @lowers(torch.reshape, "reshape")
-def reshape(b: Builder, input: Value, *sizes: Sizes, shape: Optional[Sequence[int]] = None) -> Tensor:
+def reshape(b: Builder, input: Value, *sizes: Sizes, shape: Sequence[int] | None = None) -> Tensor:
     return b.op("reshape", input, shape=flat_sizes(sizes, shape))
 
 
 @lowers("view")
-def view(b: Builder, input: Value, *sizes: Sizes, size: Optional[Sequence[int]] = None) -> Tensor:
+def view(b: Builder, input: Value, *sizes: Sizes, size: Sequence[int] | None = None) -> Tensor:
     return b.op("reshape", input, shape=flat_sizes(sizes, size))
 
 
@@ -59,11 +77,13 @@ def view_as(b: Builder, input: Value, other: Value) -> Tensor:
 
 
 @lowers(torch.squeeze, "squeeze")
-def squeeze(b: Builder, input: Value, dim: Optional[Sizes] = None) -> Tensor:
+def squeeze(b: Builder, input: Value, dim: Sizes | None = None) -> Tensor:
     sizes = shape(input)
     dims = range(len(sizes)) if dim is None else (dim,) if isinstance(dim, int) else dim
     dropped = {axis(input, d) for d in dims}
-    return b.op("reshape", input, shape=[n for at, n in enumerate(sizes) if n != 1 or at not in dropped])
+    return b.op(
+        "reshape", input, shape=[n for at, n in enumerate(sizes) if n != 1 or at not in dropped]
+    )
 
 
 @lowers(torch.unsqueeze, "unsqueeze")
@@ -74,7 +94,7 @@ def unsqueeze(b: Builder, input: Value, dim: int) -> Tensor:
 
 # ---- another order of the dimensions ----
 @lowers(torch.permute, "permute")
-def permute(b: Builder, input: Value, *order: Sizes, dims: Optional[Sequence[int]] = None) -> Tensor:
+def permute(b: Builder, input: Value, *order: Sizes, dims: Sequence[int] | None = None) -> Tensor:
     return b.op("transpose", input, perm=[axis(input, d) for d in flat_sizes(order, dims)])
 
 
@@ -110,7 +130,9 @@ def stack(b: Builder, tensors: Sequence[Value], dim: int = 0) -> Tensor:
 
 
 @lowers(torch.split, "split")
-def split(b: Builder, input: Value, split_size_or_sections: Sizes, dim: int = 0) -> tuple[Tensor, ...]:
+def split(
+    b: Builder, input: Value, split_size_or_sections: Sizes, dim: int = 0
+) -> tuple[Tensor, ...]:
     at = axis(input, dim)
     extent, sections = shape(input)[at], split_size_or_sections
     if isinstance(sections, int):
@@ -132,11 +154,13 @@ def unbind(b: Builder, input: Value, dim: int = 0) -> tuple[Tensor, ...]:
 
 # ---- copies along dimensions ----
 @lowers("expand")
-def expand(b: Builder, input: Value, *sizes: Sizes, size: Optional[Sequence[int]] = None) -> Tensor:
+def expand(b: Builder, input: Value, *sizes: Sizes, size: Sequence[int] | None = None) -> Tensor:
     wanted = flat_sizes(sizes, size)
     # -1 keeps an extent; extents are matched from the right.
     old = (1,) * (len(wanted) - len(shape(input))) + shape(input)
-    return b.op("broadcast_to", input, shape=[n if n != -1 else kept for n, kept in zip(wanted, old)])
+    return b.op(
+        "broadcast_to", input, shape=[n if n != -1 else kept for n, kept in zip(wanted, old)]
+    )
 
 
 @lowers(torch.broadcast_to, "broadcast_to")
@@ -154,7 +178,9 @@ def part(b: Builder, x: Value, at: int, start: int, stop: int) -> Value:
     """The rows from ``start`` to ``stop`` of dimension ``at``."""
     extent = shape(x)[at]
     if start >= stop:
-        raise Unsupported(f"the empty range {start}:{stop} of dimension {at}, which has {extent} elements")
+        raise UnsupportedError(
+            f"the empty range {start}:{stop} of dimension {at}, which has {extent} elements"
+        )
     if (start, stop) == (0, extent):
         return x
     sizes = [start, stop - start, extent - stop]
@@ -181,7 +207,9 @@ def getitem(b: Builder, input: Any, index: Any) -> Any:
     items = list(index) if isinstance(index, tuple) else [index]
     for item in items:
         if isinstance(item, bool) or not isinstance(item, (int, slice, type(None), type(Ellipsis))):
-            raise Unsupported(f"index {item!r}: only integers, slices, None and ... are supported")
+            raise UnsupportedError(
+                f"index {item!r}: only integers, slices, None and ... are supported"
+            )
     missing = len(shape(input)) - sum(item is not None and item is not Ellipsis for item in items)
     if Ellipsis not in items:
         items.append(Ellipsis)
@@ -205,7 +233,7 @@ def _take(b: Builder, x: Value, items: list[Any]) -> Value:
         else:
             start, stop, step = item.indices(extent)
             if step != 1:
-                raise Unsupported(f"a slice with step {step}, but only step 1 is supported")
+                raise UnsupportedError(f"a slice with step {step}, but only step 1 is supported")
             x = part(b, x, at, start, stop)
             sizes.append(shape(x)[at])
         at += 1
@@ -214,7 +242,7 @@ def _take(b: Builder, x: Value, items: list[Any]) -> Value:
 
 # ---- questions: their answers are constants of the traced shapes ----
 @lowers("size")
-def size(b: Builder, input: Value, dim: Optional[int] = None) -> Any:
+def size(b: Builder, input: Value, dim: int | None = None) -> Any:
     sizes = torch.Size(shape(input))
     return sizes if dim is None else sizes[dim]
 
@@ -242,7 +270,7 @@ def attribute(b: Builder, input: Any, name: str) -> Any:
         "mT": lambda: transpose(b, input, -2, -1),
     }
     if name not in answers:
-        raise Unsupported(f"attribute {name!r}: only {', '.join(answers)} are supported")
+        raise UnsupportedError(f"attribute {name!r}: only {', '.join(answers)} are supported")
     return answers[name]()
 
 

@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROBE = Path(__file__).with_name("probe.py")
 VERSION = (ROOT / "VERSION").read_text().strip()
 SITE = "lib/python{}.{}/site-packages".format(*sys.version_info)
-PINS = str(ROOT / "tools/requirements/test.txt")
+PINS = str(ROOT / "tools/requirements/packaging.txt")
 # What a fresh shell has: nothing that the make or the user around this test has set. cmake and
 # pkg-config come from our environment only where the machine has none; pip is held to the same
 # cmake, since another one would compile a build folder anew.

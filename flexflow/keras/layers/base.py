@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Optional, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
@@ -20,24 +20,30 @@ Tensors = Union[KerasTensor, list[KerasTensor]]
 class Layer:
     """Base of all layers.
 
-    A subclass defines ``build`` (its weights), ``compute_output_shape`` and ``lower`` (the same as calls of an FFModel).
+    A subclass defines ``build`` (its weights), ``compute_output_shape`` and ``lower`` (the same as
+    calls of an FFModel).
 
     Args:
         name: unique in a model; None for one made from the class's name.
         trainable: False keeps the weights as they are in training.
         dtype: None or ``"float32"``.
-        input_shape: shape of an input without the batch, for the first layer of a Sequential; ``input_dim=n`` stands for
-            ``input_shape=(n,)``, ``batch_input_shape=(None, …)`` has the batch.
+        input_shape: shape of an input without the batch, for the first layer of a Sequential;
+            ``input_dim=n`` stands for ``input_shape=(n,)``, ``batch_input_shape=(None, …)`` has the
+            batch.
 
     Attributes:
         rank: how many axes an input must have; None: any number.
+        any_dtype: whether inputs stay as they are; others are made float32 first.
+        input_dtype: of the Input that a Sequential makes for the layer.
         batch_shape: what input_shape says, with None for the batch; or None.
     """
 
-    rank: Optional[int] = None
+    rank: int | None = None
     axes_text = ""
+    any_dtype = False
+    input_dtype = "float32"
 
-    def __init__(self, name: Optional[str] = None, trainable: bool = True, **arguments: Any) -> None:
+    def __init__(self, name: str | None = None, trainable: bool = True, **arguments: Any) -> None:
         kind = type(self).__name__
         self.name = name or backend.unique_name(backend.snake_case(kind))
         self.batch_shape = _batch_shape(kind, arguments)
@@ -56,7 +62,9 @@ class Layer:
     # ---- what a layer defines ----
 
     def build(self, input_shape: Any) -> None:
-        """Make the weights for inputs of this shape (a list of shapes where there are several inputs)."""
+        """Make the weights for inputs of this shape (a list of shapes where there are several
+        inputs).
+        """
         self.built = True
 
     def compute_output_shape(self, input_shape: Any) -> Any:
@@ -65,35 +73,40 @@ class Layer:
 
     def compute_output_dtype(self, input_dtype: str) -> str:
         """The dtype of the output."""
-        return input_dtype
+        return input_dtype if self.any_dtype else backend.floatx()
 
     def lower(self, to: Lowering, *inputs: Value) -> Value:
         """Add the layer to an FFModel."""
         raise NotImplementedError(
-            f"{type(self).__name__}: layers of one's own are not supported yet; put the layers of flexflow.keras together"
+            f"{type(self).__name__}: layers of one's own are not supported yet; "
+            "put the layers of flexflow.keras together"
         )
 
     # ---- calling ----
 
-    def __call__(self, inputs: Any, training: Optional[bool] = None, **arguments: Any) -> Any:
+    def __call__(self, inputs: Any, training: bool | None = None, **arguments: Any) -> Any:
         """Call the layer on one tensor, or on a list of them where it takes several.
 
         Args:
             inputs: what Input() or other layers returned.
-            training: False for inference mode also while the model is trained; None follows the model.
+            training: False for inference mode also while the model is trained; None follows the
+                model.
 
         Raises:
             ValueError: the shapes do not suit the layer.
             TypeError: something that is not a KerasTensor.
         """
         if arguments:
-            raise NotImplementedError(f"{self._who}: call argument {next(iter(arguments))!r} is not supported yet")
+            raise NotImplementedError(
+                f"{self._who}: call argument {next(iter(arguments))!r} is not supported yet"
+            )
         backend.refuse(self._who, neutral=(None, False), training=training)
         tensors = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         for tensor in tensors:
             if not isinstance(tensor, KerasTensor):
                 raise TypeError(
-                    f"{self._who}: called on {type(tensor).__name__}, expected what Input() or another layer returned; "
+                    f"{self._who}: called on {type(tensor).__name__}, "
+                    "expected what Input() or another layer returned; "
                     "for numbers make a Model and call predict()"
                 )
         shapes = [tensor.shape for tensor in tensors]
@@ -105,7 +118,7 @@ class Layer:
         self.nodes.append(node)
         return node.outputs[0] if len(node.outputs) == 1 else list(node.outputs)
 
-    def _make_node(self, tensors: list[KerasTensor], shape: Any, training: Optional[bool]) -> Node:
+    def _make_node(self, tensors: list[KerasTensor], shape: Any, training: bool | None) -> Node:
         dtype = self.compute_output_dtype(tensors[0].dtype)
         return Node(self, tensors, [self.compute_output_shape(shape)], [dtype], training)
 
@@ -115,12 +128,16 @@ class Layer:
             raise ValueError(f"{self._who}: got {len(shapes)} inputs, expected one tensor")
         shape = shapes[0]
         if self.rank is not None and len(shape) != self.rank:
-            raise ValueError(f"{self._who}: got an input of shape {shape}, expected {self.rank} axes{self.axes_text}")
+            raise ValueError(
+                f"{self._who}: got an input of shape {shape}, "
+                f"expected {self.rank} axes{self.axes_text}"
+            )
         for axis, size in self._fixed_axes.items():
             if axis >= len(shape) or shape[axis] != size:
                 raise ValueError(
                     f"{self._who}: got an input of shape {shape}, expected {size} on axis {axis}, "
-                    "which the weights were built for; use another layer for inputs of another shape"
+                    "which the weights were built for; "
+                    "use another layer for inputs of another shape"
                 )
 
     @property
@@ -136,7 +153,7 @@ class Layer:
         initializer: initializers.InitializerLike = "glorot_uniform",
         regularizer: regularizers.RegularizerLike = None,
         trainable: bool = True,
-        core_axes: Optional[tuple[int, ...]] = None,
+        core_axes: tuple[int, ...] | None = None,
     ) -> Variable:
         """Make a weight of this layer; see Variable."""
         variable = Variable(
@@ -154,13 +171,18 @@ class Layer:
         """The size of an axis, which every later input must have, too."""
         size = shape[axis]
         if size is None:
-            raise ValueError(f"{self._who}: {what} (axis {axis}) of the input shape {shape} is None, expected a number")
+            raise ValueError(
+                f"{self._who}: {what} (axis {axis}) of the input shape {shape} is None, "
+                "expected a number"
+            )
         self._fixed_axes[axis] = size
         return size
 
     @property
     def trainable(self) -> bool:
-        """Whether training changes the weights. A model that is compiled follows a change when it is compiled again."""
+        """Whether training changes the weights. A model that is compiled follows a change when it
+        is compiled again.
+        """
         return self._trainable
 
     @trainable.setter
@@ -203,11 +225,15 @@ class Layer:
         variables = self.weights
         if len(weights) != len(variables):
             expected = [f"{v.path} {v.shape}" for v in variables]
-            raise ValueError(f"{self._who}: set_weights got {len(weights)} arrays, expected {len(variables)}: {expected}")
+            raise ValueError(
+                f"{self._who}: set_weights got {len(weights)} arrays, "
+                f"expected {len(variables)}: {expected}"
+            )
         for variable, value in zip(variables, weights):
             if np.shape(value) != variable.shape:
                 raise ValueError(
-                    f"{self._who}: set_weights got shape {np.shape(value)} for {variable.path}, expected {variable.shape}"
+                    f"{self._who}: set_weights got shape {np.shape(value)} for {variable.path}, "
+                    f"expected {variable.shape}"
                 )
         for variable, value in zip(variables, weights):
             variable.assign(value)
@@ -219,7 +245,10 @@ class Layer:
             ValueError: the layer has no weights yet since it was not called.
         """
         if not self.built:
-            raise ValueError(f"{self._who}: not built yet, so it has no weights to count; call it or its model first")
+            raise ValueError(
+                f"{self._who}: not built yet, so it has no weights to count; "
+                "call it or its model first"
+            )
         return sum(variable.size for variable in self.weights)
 
     # ---- the ends of its one call ----
@@ -236,17 +265,37 @@ class Layer:
         tensors = list(self._only_node("output").outputs)
         return tensors[0] if len(tensors) == 1 else tensors
 
+    @property
+    def input_shape(self) -> Any:
+        """The shape of the input, or the list of shapes."""
+        return shapes_of(self.input)
+
+    @property
+    def output_shape(self) -> Any:
+        """The shape of the output, or the list of shapes."""
+        return shapes_of(self.output)
+
     def _only_node(self, what: str) -> Node:
         if len(self.nodes) != 1:
             raise AttributeError(
-                f"{self._who}: called {len(self.nodes)} times, so it has no one {what}; see nodes[i].{what}s"
+                f"{self._who}: called {len(self.nodes)} times, so it has no one {what}; "
+                f"see nodes[i].{what}s"
             )
         return self.nodes[0]
 
 
-def _batch_shape(kind: str, arguments: dict[str, Any]) -> Optional[Shape]:
+def shapes_of(tensors: Tensors) -> Any:
+    """The shape of a tensor, or the shapes of a list of them."""
+    return [t.shape for t in tensors] if isinstance(tensors, list) else tensors.shape
+
+
+def _batch_shape(kind: str, arguments: dict[str, Any]) -> Shape | None:
     """Take what says the shape of an input out of a layer's arguments."""
-    given = {key: arguments.pop(key) for key in ("input_shape", "input_dim", "batch_input_shape") if key in arguments}
+    given = {
+        key: arguments.pop(key)
+        for key in ("input_shape", "input_dim", "batch_input_shape")
+        if key in arguments
+    }
     given = {key: value for key, value in given.items() if value is not None}
     if not given:
         return None
@@ -256,13 +305,17 @@ def _batch_shape(kind: str, arguments: dict[str, Any]) -> Optional[Shape]:
     if key == "input_dim":
         return checked_shape((None, value), f"{kind}: input_dim={value!r}")
     shape = tuple(value) if isinstance(value, (list, tuple)) else (None, value)
-    return checked_shape(shape if key == "batch_input_shape" else (None, *shape), f"{kind}: {key}={value!r}")
+    return checked_shape(
+        shape if key == "batch_input_shape" else (None, *shape), f"{kind}: {key}={value!r}"
+    )
 
 
 def checked_shape(shape: Sequence[Any], who: str) -> Shape:
     """A shape whose first axis is the batch, None, and whose others are known."""
     if not shape or shape[0] is not None:
-        raise NotImplementedError(f"{who}: the batch is free here; leave its size out, or let it be None")
+        raise NotImplementedError(
+            f"{who}: the batch is free here; leave its size out, or let it be None"
+        )
     for size in shape[1:]:
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
             raise ValueError(f"{who}: expected whole numbers above 0")
@@ -272,28 +325,32 @@ def checked_shape(shape: Sequence[Any], who: str) -> Shape:
 class InputLayer(Layer):
     """The place where data enters a model; made by Input()."""
 
-    def __init__(self, shape: Any = None, dtype: Optional[str] = None, **arguments: Any) -> None:
+    def __init__(self, shape: Any = None, dtype: str | None = None, **arguments: Any) -> None:
         if shape is not None:
             arguments["input_shape"] = shape
         super().__init__(**arguments)
         if self.batch_shape is None:
-            raise ValueError("Input: shape is missing; give the shape of a sample, such as Input((28, 28, 1))")
+            raise ValueError(
+                "Input: shape is missing; give the shape of a sample, such as Input((28, 28, 1))"
+            )
         self.dtype = dtype or backend.floatx()
         if self.dtype not in ("float32", "int32", "int64"):
-            raise NotImplementedError(f"Input: dtype={dtype!r}, expected 'float32', 'int32' or 'int64'")
+            raise NotImplementedError(
+                f"Input: dtype={dtype!r}, expected 'float32', 'int32' or 'int64'"
+            )
         self.built = True
         self.nodes.append(Node(self, (), [self.batch_shape], [self.dtype]))
 
 
 def Input(  # noqa: N802
     shape: Any = None,
-    batch_size: Optional[int] = None,
-    dtype: Optional[str] = None,
-    sparse: Optional[bool] = None,
+    batch_size: int | None = None,
+    dtype: str | None = None,
+    sparse: bool | None = None,
     batch_shape: Any = None,
-    name: Optional[str] = None,
+    name: str | None = None,
     tensor: Any = None,
-    ragged: Optional[bool] = None,
+    ragged: bool | None = None,
 ) -> KerasTensor:
     """A tensor for the data of a model.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from flexflow.keras import activations, backend
 from flexflow.keras.activations import ActivationLike
@@ -18,22 +18,26 @@ from flexflow.keras.regularizers import RegularizerLike
 class Conv2D(Layer):
     """Convolution of images.
 
-    Input (batch, rows, columns, in), or (batch, in, rows, columns) for channels_first; output likewise with ``filters``
-    channels. Weights kernel (window rows, window columns, in / groups, filters) and bias (filters,), in either case.
+    Input (batch, rows, columns, in), or (batch, in, rows, columns) for channels_first; output
+    likewise with ``filters`` channels. Weights kernel (window rows, window columns, in / groups,
+    filters) and bias (filters,), in either case.
 
     Args:
         filters: channels of the output.
         kernel_size, strides, dilation_rate: a number, or two (rows, columns).
-        padding: "valid" for none; "same" for an output of size / stride, where what is uneven goes to the bottom and
-            right; or FlexFlow's pair of numbers (rows, columns), for both sides alike.
+        padding: "valid" for none; "same" for an output of size / stride, where what is uneven goes
+            to the bottom and right; or FlexFlow's pair of numbers (rows, columns), for both sides
+            alike.
         data_format: "channels_last", "channels_first", or None for backend.image_data_format().
         groups: into how many groups channels and filters are divided.
         activation: a name of activations.get(), or None.
         use_bias: whether there is a bias.
-        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer: by name or object.
+        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer: by name or
+            object.
 
     Raises:
-        ValueError: a wrong argument, a window larger than the image, channels that groups does not divide.
+        ValueError: a wrong argument, a window larger than the image, channels that groups does not
+            divide.
 
     >>> from flexflow.keras import Input
     >>> Conv2D(16, 3, strides=2, padding="same")(Input((28, 28, 1))).shape
@@ -41,7 +45,9 @@ class Conv2D(Layer):
     """
 
     rank = 4
-    axes_text = " (batch, rows, columns, channels) or, channels_first, (batch, channels, rows, columns)"
+    axes_text = (
+        " (batch, rows, columns, channels) or, channels_first, (batch, channels, rows, columns)"
+    )
 
     def __init__(
         self,
@@ -49,7 +55,7 @@ class Conv2D(Layer):
         kernel_size: Any,
         strides: Any = (1, 1),
         padding: Any = "valid",
-        data_format: Optional[str] = None,
+        data_format: str | None = None,
         dilation_rate: Any = (1, 1),
         groups: int = 1,
         activation: ActivationLike = None,
@@ -85,11 +91,13 @@ class Conv2D(Layer):
         self.kernel_regularizer, self.bias_regularizer = kernel_regularizer, bias_regularizer
 
     def build(self, input_shape: Shape) -> None:
+        windows.warn_if_channels_first(self._who, input_shape, self.data_format)
         axis = 3 if self.data_format == "channels_last" else 1
         channels = self.fix_axis(input_shape, axis, "the channels")
         if channels % self.groups:
             raise ValueError(
-                f"{self._who}: groups={self.groups} does not divide the {channels} channels of {input_shape}"
+                f"{self._who}: groups={self.groups} does not divide the {channels} channels of "
+                f"{input_shape}"
             )
         self.kernel = self.add_weight(
             "kernel",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from flexflow.core import DataType
 from flexflow.keras import activations, backend
@@ -36,7 +36,8 @@ class Dense(Layer):
         units: size of the output's last axis.
         activation: a name of activations.get(), or None.
         use_bias: whether there is a bias.
-        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer: by name or object.
+        kernel_initializer, bias_initializer, kernel_regularizer, bias_regularizer: by name or
+            object.
 
     Raises:
         ValueError: units below 1, an unknown name, or an input without a known last axis.
@@ -76,7 +77,11 @@ class Dense(Layer):
     def build(self, input_shape: Shape) -> None:
         features = self.fix_axis(input_shape, len(input_shape) - 1, "the last axis")
         self.kernel = self.add_weight(
-            "kernel", (features, self.units), self.kernel_initializer, self.kernel_regularizer, core_axes=(1, 0)
+            "kernel",
+            (features, self.units),
+            self.kernel_initializer,
+            self.kernel_regularizer,
+            core_axes=(1, 0),
         )
         self.bias = (
             self.add_weight("bias", (self.units,), self.bias_initializer, self.bias_regularizer)
@@ -103,7 +108,8 @@ class Dense(Layer):
 
 
 class Activation(Layer):
-    """An activation, such as ``Activation("relu")``. Output of the input's shape; softmax goes along the last axis.
+    """An activation, such as ``Activation("relu")``. Output of the input's shape; softmax goes
+    along the last axis.
 
     Args:
         activation: a name of activations.get().
@@ -138,16 +144,22 @@ class ReLU(Layer):
 
     def __init__(
         self,
-        max_value: Optional[float] = None,
+        max_value: float | None = None,
         negative_slope: float = 0.0,
         threshold: float = 0.0,
         **arguments: Any,
     ) -> None:
         super().__init__(**arguments)
-        backend.refuse(self._who, neutral=(None, 6, 6.0) if not negative_slope else (None,), max_value=max_value)
+        backend.refuse(
+            self._who,
+            neutral=(None, 6, 6.0) if not negative_slope else (None,),
+            max_value=max_value,
+        )
         backend.refuse(self._who, neutral=(0, 0.0), threshold=threshold)
         if negative_slope < 0:
-            raise ValueError(f"{self._who}: negative_slope={negative_slope}, expected a number >= 0")
+            raise ValueError(
+                f"{self._who}: negative_slope={negative_slope}, expected a number >= 0"
+            )
         self.max_value, self.negative_slope = max_value, float(negative_slope)
 
     def lower(self, to: Lowering, x: Value) -> Value:
@@ -192,21 +204,26 @@ class Softmax(Layer):
 def sample_axis(who: str, axis: int, rank: int) -> int:
     """An axis counted from the front, which is not the batch's."""
     if not isinstance(axis, int) or not -rank < axis < rank or axis == 0:
-        raise ValueError(f"{who}: axis={axis!r}, expected one of {[*range(1 - rank, 0), *range(1, rank)]} for {rank} axes")
+        raise ValueError(
+            f"{who}: axis={axis!r}, expected one of {[*range(1 - rank, 0), *range(1, rank)]} for "
+            f"{rank} axes"
+        )
     return axis % rank
 
 
 class Embedding(Layer):
     """A row of a table for every id.
 
-    Input (batch, …) of ids in [0, input_dim), output (batch, …, output_dim); weight embeddings (input_dim, output_dim).
-    Ids should come through an Input of dtype "int32" or "int64"; those of a "float32" Input are cut to whole numbers.
+    Input (batch, …) of ids in [0, input_dim), output (batch, …, output_dim); weight embeddings
+    (input_dim, output_dim). Ids should come through an Input of dtype "int32" or "int64"; those of
+    a "float32" Input are cut to whole numbers.
 
     Args:
         input_dim: how many ids there are.
         output_dim: length of a row.
         embeddings_initializer, embeddings_regularizer: by name or object.
-        input_length: number of ids of a sample, as the first layer of a Sequential; the same as ``input_shape=(n,)``.
+        input_length: number of ids of a sample, as the first layer of a Sequential; the same as
+            ``input_shape=(n,)``.
 
     Raises:
         ValueError: at training or prediction, an id out of range.
@@ -216,6 +233,9 @@ class Embedding(Layer):
     (None, 20, 8)
     """
 
+    any_dtype = True
+    input_dtype = "int32"
+
     def __init__(
         self,
         input_dim: int,
@@ -224,7 +244,7 @@ class Embedding(Layer):
         embeddings_regularizer: RegularizerLike = None,
         embeddings_constraint: None = None,
         mask_zero: bool = False,
-        input_length: Optional[int] = None,
+        input_length: int | None = None,
         **arguments: Any,
     ) -> None:
         if input_length is not None:
@@ -234,7 +254,10 @@ class Embedding(Layer):
         backend.refuse(self._who, neutral=(False,), mask_zero=mask_zero)
         self.input_dim = positive(f"{self._who}: input_dim", input_dim)
         self.output_dim = positive(f"{self._who}: output_dim", output_dim)
-        self.embeddings_initializer, self.embeddings_regularizer = embeddings_initializer, embeddings_regularizer
+        self.embeddings_initializer, self.embeddings_regularizer = (
+            embeddings_initializer,
+            embeddings_regularizer,
+        )
 
     def build(self, input_shape: Shape) -> None:
         shape = (self.input_dim, self.output_dim)
@@ -253,5 +276,12 @@ class Embedding(Layer):
         ids = to.plain(x)
         if ids.data_type == DataType.DT_FLOAT:
             ids = to.ff.cast(ids, DataType.DT_INT32)
-        y = to.op(self, "embedding", ids, self.embeddings, num_entries=self.input_dim, out_dim=self.output_dim)
+        y = to.op(
+            self,
+            "embedding",
+            ids,
+            self.embeddings,
+            num_entries=self.input_dim,
+            out_dim=self.output_dim,
+        )
         return Value(y)

@@ -16,7 +16,8 @@ from flexflow.keras.lowering import Lowering, Value
 class _Merge(Layer):
     """An elementwise operation on two or more inputs.
 
-    Called on a list of tensors, whose shapes are equal or have 1 in places; a 1 is stretched, as in NumPy.
+    Called on a list of tensors, whose shapes are equal or have 1 in places; a 1 is stretched, as in
+    NumPy.
     """
 
     most = 0  # inputs; 0: any number
@@ -28,18 +29,24 @@ class _Merge(Layer):
         least = self.most or 2
         if len(shapes) < least or (self.most and len(shapes) > self.most):
             wanted = f"{least}" if self.most else f"at least {least}"
-            raise ValueError(f"{self._who}: got {len(shapes)} inputs, expected a list of {wanted} tensors")
+            raise ValueError(
+                f"{self._who}: got {len(shapes)} inputs, expected a list of {wanted} tensors"
+            )
         self.compute_output_shape(shapes)
 
     def compute_output_shape(self, input_shape: Any) -> Shape:
         if len({len(shape) for shape in input_shape}) > 1:
-            raise ValueError(f"{self._who}: got shapes {input_shape}, expected shapes with equally many axes")
+            raise ValueError(
+                f"{self._who}: got shapes {input_shape}, expected shapes with equally many axes"
+            )
         return tuple(self._stretch(axis, input_shape) for axis in zip(*input_shape))
 
     def _stretch(self, sizes: tuple[Any, ...], shapes: Any) -> Any:
         distinct = set(sizes) - {1}
         if len(distinct) > 1:
-            raise ValueError(f"{self._who}: got shapes {shapes}, expected each axis to have one size, or 1")
+            raise ValueError(
+                f"{self._who}: got shapes {shapes}, expected each axis to have one size, or 1"
+            )
         return distinct.pop() if distinct else 1
 
     def lower(self, to: Lowering, *inputs: Value) -> Value:
@@ -50,7 +57,8 @@ class _Merge(Layer):
 class Add(_Merge):
     """The sum of two or more tensors.
 
-    Called on a list of tensors with equally many axes; sizes are equal, or 1, which is stretched. A tensor may come twice.
+    Called on a list of tensors with equally many axes; sizes are equal, or 1, which is stretched. A
+    tensor may come twice.
 
     Raises:
         ValueError: fewer than two tensors, or sizes that do not go together.
@@ -118,7 +126,8 @@ class Concatenate(Layer):
     """Tensors one after the other along an axis.
 
     Args:
-        axis: not the batch's; the last by default, also where FlexFlow's ``concatenate`` took axis 1.
+        axis: not the batch's; the last by default, also where FlexFlow's ``concatenate`` took axis
+            1.
 
     Raises:
         ValueError: fewer than two tensors, or shapes that differ in another axis.
@@ -134,21 +143,28 @@ class Concatenate(Layer):
 
     def check_inputs(self, shapes: Sequence[Shape]) -> None:
         if len(shapes) < 2:
-            raise ValueError(f"{self._who}: got {len(shapes)} inputs, expected a list of at least 2 tensors")
+            raise ValueError(
+                f"{self._who}: got {len(shapes)} inputs, expected a list of at least 2 tensors"
+            )
         self.compute_output_shape(shapes)
 
     def compute_output_shape(self, input_shape: Any) -> Shape:
         axis = sample_axis(self._who, self.axis, len(input_shape[0]))
         rest = {(*shape[:axis], *shape[axis + 1 :]) for shape in input_shape}
         if len(rest) > 1 or len({len(shape) for shape in input_shape}) > 1:
-            raise ValueError(f"{self._who}: got shapes {input_shape}, expected shapes that differ in axis {axis} only")
+            raise ValueError(
+                f"{self._who}: got shapes {input_shape}, "
+                f"expected shapes that differ in axis {axis} only"
+            )
         first = input_shape[0]
         return (*first[:axis], sum(shape[axis] for shape in input_shape), *first[axis + 1 :])
 
     def lower(self, to: Lowering, *inputs: Value) -> Value:
         tensors, moved = to.alike(inputs)
         axis = sample_axis(self._who, self.axis, tensors[0].num_dims)
-        return Value(to.ff.concat(tensors, Value(tensors[0], moved).core_axis(axis), name=self.name), moved)
+        return Value(
+            to.ff.concat(tensors, Value(tensors[0], moved).core_axis(axis), name=self.name), moved
+        )
 
 
 def add(inputs: Sequence[KerasTensor], **arguments: Any) -> KerasTensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from flexflow.keras import backend
 from flexflow.keras.graph import Shape
@@ -17,11 +17,13 @@ from flexflow.keras.variable import Variable
 class BatchNormalization(Layer):
     """gamma * (x - mean) / sqrt(variance + epsilon) + beta for every channel.
 
-    In training mean and variance are the batch's, and the moving ones follow: moving = momentum * moving + (1 -
-    momentum) * batch's. In evaluation and prediction the moving ones are used; so they are in training, too, while
-    ``trainable`` is False or where the layer is called with training=False. Output of the input's shape.
+    In training mean and variance are the batch's, and the moving ones follow: moving = momentum *
+    moving + (1 - momentum) * batch's. In evaluation and prediction the moving ones are used; so
+    they are in training, too, while ``trainable`` is False or where the layer is called with
+    training=False. Output of the input's shape.
 
-    Weights, each of the size of the axis: gamma, beta, moving_mean, moving_variance; the last two are not trainable.
+    Weights, each of the size of the axis: gamma, beta, moving_mean, moving_variance; the last two
+    are not trainable.
 
     Args:
         axis: of the channels: the last, or 1 as in channels_first images.
@@ -58,8 +60,10 @@ class BatchNormalization(Layer):
         **arguments: Any,
     ) -> None:
         super().__init__(**arguments)
-        backend.refuse(self._who, beta_constraint=beta_constraint, gamma_constraint=gamma_constraint)
-        # Synchronized is what this batch normalisation always is: any split computes what one device does.
+        backend.refuse(
+            self._who, beta_constraint=beta_constraint, gamma_constraint=gamma_constraint
+        )
+        # Synchronized is what it always is: any split computes what one device does.
         backend.refuse(self._who, neutral=(False, True), synchronized=synchronized)
         if not 0 <= momentum <= 1:
             raise ValueError(f"{self._who}: momentum={momentum}, expected a number in [0, 1]")
@@ -68,20 +72,26 @@ class BatchNormalization(Layer):
         self.axis = axis[0] if isinstance(axis, (list, tuple)) and len(axis) == 1 else axis
         self.momentum, self.epsilon = float(momentum), float(epsilon)
         self.center, self.scale = bool(center), bool(scale)
-        self._initializers = (gamma_initializer, beta_initializer, moving_mean_initializer, moving_variance_initializer)
+        self._initializers = (
+            gamma_initializer,
+            beta_initializer,
+            moving_mean_initializer,
+            moving_variance_initializer,
+        )
         self._regularizers = (gamma_regularizer, beta_regularizer)
 
     def build(self, input_shape: Shape) -> None:
         axis = sample_axis(self._who, self.axis, len(input_shape))
         if axis not in (1, len(input_shape) - 1):
             raise NotImplementedError(
-                f"{self._who}: axis={self.axis} of an input of shape {input_shape} is in the middle; "
+                f"{self._who}: axis={self.axis} of an input of shape {input_shape} is in the "
+                "middle; "
                 "only the last axis and axis 1 are supported; put a Permute before and after"
             )
         shape = (self.fix_axis(input_shape, axis, "the channels"),)
         gamma, beta, mean, variance = self._initializers
-        self.gamma: Optional[Variable] = None
-        self.beta: Optional[Variable] = None
+        self.gamma: Variable | None = None
+        self.beta: Variable | None = None
         if self.scale:
             self.gamma = self.add_weight("gamma", shape, gamma, self._regularizers[0])
         if self.center:
@@ -108,7 +118,12 @@ class BatchNormalization(Layer):
             y = to.op(self, "batch_norm_inference", *operands, eps=self.epsilon)
         else:
             y = to.op(
-                self, "batch_norm", *operands, eps=self.epsilon, momentum=self.momentum, unbiased=False
+                self,
+                "batch_norm",
+                *operands,
+                eps=self.epsilon,
+                momentum=self.momentum,
+                unbiased=False,
             )
         return to.image(y, data_format)
 
@@ -148,7 +163,9 @@ class LayerNormalization(Layer):
         **arguments: Any,
     ) -> None:
         super().__init__(**arguments)
-        backend.refuse(self._who, beta_constraint=beta_constraint, gamma_constraint=gamma_constraint)
+        backend.refuse(
+            self._who, beta_constraint=beta_constraint, gamma_constraint=gamma_constraint
+        )
         if not epsilon > 0:
             raise ValueError(f"{self._who}: epsilon={epsilon}, expected a number above 0")
         self.axis = list(axis) if isinstance(axis, (list, tuple)) else [axis]
@@ -159,16 +176,20 @@ class LayerNormalization(Layer):
     def _axes(self, rank: int) -> list[int]:
         axes = sorted(sample_axis(self._who, axis, rank) for axis in self.axis)
         if axes != list(range(rank - len(axes), rank)):
-            raise ValueError(f"{self._who}: axis={self.axis} for {rank} axes, expected the last one or ones")
+            raise ValueError(
+                f"{self._who}: axis={self.axis} for {rank} axes, expected the last one or ones"
+            )
         return axes
 
     def build(self, input_shape: Shape) -> None:
         axes = self._axes(len(input_shape))
         shape = tuple(self.fix_axis(input_shape, axis, "a normalized axis") for axis in axes)
-        self.gamma: Optional[Variable] = None
-        self.beta: Optional[Variable] = None
+        self.gamma: Variable | None = None
+        self.beta: Variable | None = None
         if self.scale:
-            self.gamma = self.add_weight("gamma", shape, self._initializers[0], self._regularizers[0])
+            self.gamma = self.add_weight(
+                "gamma", shape, self._initializers[0], self._regularizers[0]
+            )
         if self.center:
             self.beta = self.add_weight("beta", shape, self._initializers[1], self._regularizers[1])
         self.built = True
@@ -184,5 +205,18 @@ class LayerNormalization(Layer):
         weights = []
         if affine:
             shape = tensor.dims[axes[0] :]
-            weights = [self.gamma or to.ff.create_constant(shape, 1.0), self.beta or to.ff.create_constant(shape, 0.0)]
-        return Value(to.op(self, "layer_norm", tensor, *weights, axes=axes, elementwise_affine=affine, eps=self.epsilon))
+            weights = [
+                self.gamma or to.ff.create_constant(shape, 1.0),
+                self.beta or to.ff.create_constant(shape, 0.0),
+            ]
+        return Value(
+            to.op(
+                self,
+                "layer_norm",
+                tensor,
+                *weights,
+                axes=axes,
+                elementwise_affine=affine,
+                eps=self.epsilon,
+            )
+        )

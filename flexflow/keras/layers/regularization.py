@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any
 
 from flexflow.keras import backend
 from flexflow.keras.layers.base import Layer
@@ -10,12 +10,14 @@ from flexflow.keras.lowering import Lowering, Value
 
 
 class Dropout(Layer):
-    """In training, sets a share of its input to zero and multiplies the rest by 1 / (1 - rate); else the identity.
+    """In training, sets a share of its input to zero and multiplies the rest by 1 / (1 - rate);
+    else the identity.
 
     Args:
         rate: the share, in [0, 1).
         noise_shape: must be None.
-        seed: None for one from the stream that utils.set_random_seed() starts; 0 is a seed like any other.
+        seed: None for one from the stream that utils.set_random_seed() starts; 0 is a seed like any
+            other.
 
     Raises:
         ValueError: rate out of range.
@@ -25,7 +27,9 @@ class Dropout(Layer):
     (None, 3)
     """
 
-    def __init__(self, rate: float, noise_shape: None = None, seed: Optional[int] = None, **arguments: Any) -> None:
+    def __init__(
+        self, rate: float, noise_shape: None = None, seed: int | None = None, **arguments: Any
+    ) -> None:
         super().__init__(**arguments)
         backend.refuse(self._who, noise_shape=noise_shape)
         if not 0 <= rate < 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 from flexflow.keras import backend
 from flexflow.keras.graph import Shape
@@ -24,15 +24,18 @@ class Flatten(Layer):
     """All axes of a sample as one: input (batch, …), output (batch, product of …).
 
     Args:
-        data_format: "channels_first" for an input whose axis 1 are the channels: they become the innermost axis, so that
-            the output is that of the same model with channels_last; None for backend.image_data_format().
+        data_format: "channels_first" for an input whose axis 1 are the channels: they become the
+            innermost axis, so that the output is that of the same model with channels_last; None
+            for backend.image_data_format().
 
     >>> from flexflow.keras import Input
     >>> Flatten()(Input((4, 4, 3))).shape
     (None, 48)
     """
 
-    def __init__(self, data_format: Optional[str] = None, **arguments: Any) -> None:
+    any_dtype = True
+
+    def __init__(self, data_format: str | None = None, **arguments: Any) -> None:
         super().__init__(**arguments)
         self.data_format = backend.data_format_or_default(data_format, self._who)
 
@@ -43,11 +46,14 @@ class Flatten(Layer):
         tensor = to.plain(x)
         if self.data_format == "channels_first":
             tensor = to.plain(Value(tensor, moved=tensor.num_dims > 2))
-        return Value(to.ff.reshape(tensor, [tensor.dims[0], math.prod(tensor.dims[1:])], name=self.name))
+        return Value(
+            to.ff.reshape(tensor, [tensor.dims[0], math.prod(tensor.dims[1:])], name=self.name)
+        )
 
 
 class Reshape(Layer):
-    """A sample in another shape with as many numbers: input (batch, …), output (batch, *target_shape).
+    """A sample in another shape with as many numbers: input (batch, …), output (batch,
+    *target_shape).
 
     Args:
         target_shape: without the batch; one size may be -1, which stands for what remains.
@@ -60,12 +66,17 @@ class Reshape(Layer):
     (None, 8, 7)
     """
 
+    any_dtype = True
+
     def __init__(self, target_shape: Sequence[int], **arguments: Any) -> None:
         super().__init__(**arguments)
         self.target_shape = tuple(target_shape)
-        if self.target_shape.count(-1) > 1 or any(type(size) is not int or size < -1 for size in self.target_shape):
+        if self.target_shape.count(-1) > 1 or any(
+            type(size) is not int or size < -1 for size in self.target_shape
+        ):
             raise ValueError(
-                f"{self._who}: target_shape={target_shape}, expected whole numbers, at most one of them -1; "
+                f"{self._who}: target_shape={target_shape}, expected whole numbers, "
+                "at most one of them -1; "
                 "the batch is left out"
             )
 
@@ -90,8 +101,8 @@ class Permute(Layer):
     """The axes of a sample in another order.
 
     Args:
-        dims: the input's axes in the order of the output's; they are counted from 1, since the batch stays in front.
-            (FlexFlow's Permute had the batch in it, as 0.)
+        dims: the input's axes in the order of the output's; they are counted from 1, since the
+            batch stays in front. (FlexFlow's Permute had the batch in it, as 0.)
 
     Raises:
         ValueError: not each axis once.
@@ -100,6 +111,8 @@ class Permute(Layer):
     >>> Permute((2, 1))(Input((4, 3))).shape
     (None, 3, 4)
     """
+
+    any_dtype = True
 
     def __init__(self, dims: Sequence[int], **arguments: Any) -> None:
         super().__init__(**arguments)
@@ -113,7 +126,8 @@ class Permute(Layer):
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         if len(input_shape) != len(self.dims) + 1:
             raise ValueError(
-                f"{self._who}: dims={self.dims} for an input of shape {input_shape}, expected {len(input_shape) - 1} axes"
+                f"{self._who}: dims={self.dims} for an input of shape {input_shape}, "
+                f"expected {len(input_shape) - 1} axes"
             )
         return (input_shape[0], *(input_shape[axis] for axis in self.dims))
 

@@ -21,6 +21,7 @@ void initialize(State& state, const std::vector<std::pair<std::string, Attrs>>& 
   }
   if (names.empty()) return;
   const auto engine = make_engine("local", {});
+  promote_halves(graph, "cpu", kernel_query());
   const auto plan = std::make_shared<const Plan>(lower(lift(std::move(graph)), engine->machine(), kernel_query()));
   engine->load(plan, state)->run(~0u);
   for (const std::string& name : names) {

@@ -89,6 +89,17 @@ std::vector<std::vector<NodeId>> Graph::users() const {
   return out;
 }
 
+void Graph::remove(NodeId id) {
+  node(id).dead = true;
+  by_name_.erase(node(id).name);
+}
+
+void Graph::rename(NodeId id, const std::string& name) {
+  by_name_.erase(node(id).name);
+  node(id).name = unique_name(name);
+  by_name_[node(id).name] = id;
+}
+
 void Graph::replace(Value from, Value to) {
   for (Node& node : nodes_)
     if (!node.dead) std::replace(node.inputs.begin(), node.inputs.end(), from, to);
@@ -118,7 +129,7 @@ void Graph::sweep() {
     for (const Value& input : nodes_[id].inputs) need(input.node);
   }
   for (size_t id = 0; id < nodes_.size(); ++id)
-    if (!live[id]) nodes_[id].dead = true;
+    if (!live[id] && !nodes_[id].dead) remove(static_cast<NodeId>(id));
 }
 
 OpCall Graph::call(NodeId id) const {

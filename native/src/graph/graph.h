@@ -64,6 +64,9 @@ class Graph {
   // Node ids in a topological order: ids themselves unless a rewrite moved uses (then recomputed).
   std::vector<NodeId> order() const;
   std::vector<std::vector<NodeId>> users() const;  // by node, each user once per use
+  // Take a node out of the graph (nobody may use it any more); its name is free again.
+  void remove(NodeId id);
+  void rename(NodeId id, const std::string& name);
   // Make every use of `from` a use of `to`, assignments and outputs included.
   void replace(Value from, Value to);
   // Drop nodes that neither an output, an assignment nor a live node needs.

@@ -44,7 +44,8 @@ void fuse_activations(Graph& graph, const std::string& device, const KernelQuery
     if (!kernels.supported(fused, device)) continue;
     producer.attrs.set("activation", activation.op);
     graph.replace({id, 0}, before);
-    graph.node(id).dead = true;
+    graph.remove(id);
+    graph.rename(before.node, activation.name);
   }
 }
 

@@ -6,10 +6,12 @@
 namespace ff {
 namespace {
 
-// Put the outputs of an emitted replacement in a node's place.
+// Put the outputs of an emitted replacement in a node's place; what makes its first output inherits its name.
 void replace_outputs(Graph& graph, NodeId id, const std::vector<Value>& with) {
   for (size_t k = 0; k < with.size(); ++k) graph.replace({id, static_cast<int32_t>(k)}, with[k]);
-  graph.node(id).dead = true;
+  const std::string name = graph.node(id).name;
+  graph.remove(id);
+  if (with[0].node > id) graph.rename(with[0].node, name);
 }
 
 NodeId add_state(Graph& graph, const std::string& name, const TensorType& type) {

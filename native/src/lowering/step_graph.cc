@@ -125,6 +125,7 @@ Graph build_step(const Graph& user, const CompileSpec& compile, const StepSpec& 
     if (step.backward) add_backward(graph, compile, step, first_gradient, loss);
   }
   graph.sweep();
+  promote_halves(graph, compile.device, kernels);
   expand_unsupported(graph, compile.device, kernels);
   if (compile.fuse) fuse_activations(graph, compile.device, kernels);
   graph.sweep();

@@ -54,6 +54,8 @@ void set_mode(Graph& graph, bool training, int64_t seed);
 void expand_activations(Graph& graph);
 // Expand what no kernel of the device takes.
 void expand_unsupported(Graph& graph, const std::string& device, const KernelQuery& kernels);
+// Compute in float32 where no kernel of the device takes float16 or bfloat16.
+void promote_halves(Graph& graph, const std::string& device, const KernelQuery& kernels);
 // Gradients of a scalar with respect to every tensor in `wanted`, as nodes; invalid where none flows.
 std::vector<Value> gradients(Graph& graph, Value loss, const std::vector<Value>& wanted);
 // Activations back into the op before them, and losses onto logits, where a kernel takes the fused form.

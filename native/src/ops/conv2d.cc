@@ -54,7 +54,7 @@ Rect image_rect(const OpCall& call, const Box& box, const Shape& x) {  // the pa
   const Windows windows = windows_of(call.attrs, x[2], x[3]);
   const auto read = [&](size_t axis, const char* index) {
     const int64_t out = windows[axis].output_extent(x[axis + 2], false);
-    return windows[axis].inputs_of(span_of(box, index, out), x[axis + 2]);
+    return read_span(windows[axis], span_of(box, index, out), out, x[axis + 2]);
   };
   return rect_of({span_of(box, "n", x[0]), in_channels(call, box, x[1]), read(0, "p"), read(1, "q")});
 }
@@ -144,8 +144,10 @@ Rect grad_input_region(const OpCall& call, const Box& box, Operand operand) {
   if (operand.index == 1) return kernel_rect(call, box, call.inputs[1].shape);
   const Shape& dy = call.inputs[0].shape;
   const Windows windows = windows_of(call.attrs, dx[2], dx[3]);
-  return rect_of({span_of(box, "n", dy[0]), span_of(box, "o", dy[1]), windows[0].outputs_of(image[0], dy[2]),
-                  windows[1].outputs_of(image[1], dy[3])});
+  const auto readers = [&](size_t axis) {
+    return image[axis].extent == dx[axis + 2] ? Span{0, dy[axis + 2]} : windows[axis].outputs_of(image[axis], dy[axis + 2]);
+  };
+  return rect_of({span_of(box, "n", dy[0]), span_of(box, "o", dy[1]), readers(0), readers(1)});
 }
 
 OpDef conv2d_grad_input() {

@@ -46,7 +46,8 @@ Rect pool2d_region(const OpCall& call, const Box& box, Operand operand) {
   const Windows windows = windows_of(call.attrs, x[2], x[3]);
   const Window::Span rows = span_of(box, "p", y[2]), columns = span_of(box, "q", y[3]);
   if (operand.output) return rect_of({span_of(box, "n", y[0]), span_of(box, "c", y[1]), rows, columns});
-  return rect_of({span_of(box, "n", x[0]), span_of(box, "c", x[1]), windows[0].inputs_of(rows, x[2]), windows[1].inputs_of(columns, x[3])});
+  return rect_of({span_of(box, "n", x[0]), span_of(box, "c", x[1]), read_span(windows[0], rows, y[2], x[2]),
+                  read_span(windows[1], columns, y[3], x[3])});
 }
 
 OpDef pool2d() {
@@ -66,7 +67,8 @@ OpDef pool2d() {
     if (!ctx.needs(0)) return;
     std::vector<Value> inputs = {ctx.dout(0)};
     if (ctx.attrs().text("pool_type") == "max") {
-      FF_CHECK(ctx.attrs().flag("workspace"), ctx.node().name, ": a gradient needs the workspace");
+      if (!ctx.attrs().flag("workspace"))
+        bad_value("pool2d \"", ctx.node().name, "\": attribute \"workspace\" is false; the gradient of a maximum needs it to be true");
       inputs.push_back(ctx.out(1));
     }
     ctx.in_grad(0, ctx.emit("pool2d_grad", inputs, window_grad_attrs("pool2d_grad", ctx.attrs(), ctx.in_type(0).shape)));

@@ -58,6 +58,10 @@ Window::Span span_of(const Box& box, const std::string& index, int64_t extent) {
   return {0, extent};
 }
 
+Window::Span read_span(const Window& window, Window::Span outputs, int64_t out, int64_t in) {
+  return outputs.extent == out ? Window::Span{0, in} : window.inputs_of(outputs, in);
+}
+
 Rect rect_of(const std::vector<Window::Span>& spans) {
   Rect rect;
   for (const Window::Span& span : spans) {

@@ -19,6 +19,8 @@ bool spatial_split(const Attrs& attrs);
 // The part of a dimension that the index of that name runs over: all of it without such an index, and several elements
 // per step where the index counts groups of them.
 Window::Span span_of(const Box& box, const std::string& index, int64_t extent);
+// The rows (or columns) of an input of `in` that the part of the `out` outputs reads; all of them for all outputs.
+Window::Span read_span(const Window& window, Window::Span outputs, int64_t out, int64_t in);
 Rect rect_of(const std::vector<Window::Span>& spans);
 // A range over all of an index.
 IndexRange whole_index(const std::string& name, int64_t extent);

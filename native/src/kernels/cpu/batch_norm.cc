@@ -10,7 +10,7 @@ using Flags = dnnl::normalization_flags;
 using Forward = dnnl::batch_normalization_forward;
 using Backward = dnnl::batch_normalization_backward;
 
-constexpr Flags kAffine = Flags::use_scale | Flags::use_shift;
+const Flags kAffine = Flags::use_scale | Flags::use_shift;
 
 float eps_of(const OpCall& call) { return static_cast<float>(call.attrs.real("eps")); }
 

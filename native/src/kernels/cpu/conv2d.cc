@@ -1,4 +1,6 @@
 // conv2d and its gradients, in the layouts that oneDNN prefers.
+#include <algorithm>
+
 #include "graph/window.h"
 #include "kernels/box.h"
 #include "kernels/cpu/primitive.h"
@@ -13,6 +15,13 @@ using BackwardData = dnnl::convolution_backward_data;
 using BackwardWeights = dnnl::convolution_backward_weights;
 
 constexpr auto kDirect = dnnl::algorithm::convolution_direct;
+
+// oneDNN has no convolution with windows that lie in the padding alone.
+bool supported(const OpCall& call, const Windows& windows) {
+  for (const Window& window : windows)
+    if (std::max(window.before, window.after) >= window.reach()) return false;
+  return filled_float32(call);
+}
 
 // The sizes of a convolution, whichever of its tensors is asked for.
 class Convolution {
@@ -51,8 +60,10 @@ class Convolution {
 
 // ---- conv2d(x, kernel [, bias]) -> y ----
 
+Windows forward_windows(const OpCall& call) { return part_by_outputs(call, call.inputs[0].shape, call.outputs[0].shape); }
+
 Convolution forward_problem(const OpCall& call) {
-  return {call.inputs[0], call.inputs[1], call.outputs[0], part_by_outputs(call, call.inputs[0].shape, call.outputs[0].shape)};
+  return {call.inputs[0], call.inputs[1], call.outputs[0], forward_windows(call)};
 }
 
 bool adds_bias(const OpCall& call) { return call.inputs.size() == 3 && origin_of(call, "c") == 0; }
@@ -81,8 +92,10 @@ Primitive conv2d(const OpCall& call, const Layouts& layouts) {
 
 // ---- conv2d_grad_input(dy, kernel) -> dx ----
 
+Windows data_windows(const OpCall& call) { return part_by_inputs(call, call.outputs[0].shape, call.inputs[0].shape); }
+
 Convolution data_problem(const OpCall& call) {
-  return {call.outputs[0], call.inputs[1], call.inputs[0], part_by_inputs(call, call.outputs[0].shape, call.inputs[0].shape)};
+  return {call.outputs[0], call.inputs[1], call.inputs[0], data_windows(call)};
 }
 
 BackwardData::primitive_desc data_pd(const Convolution& c, const Desc& dx, const Desc& kernel, const Desc& dy) {
@@ -104,8 +117,10 @@ Primitive conv2d_grad_input(const OpCall& call, const Layouts& layouts) {
 
 // ---- conv2d_grad_weight(x, dy) -> dkernel [, dbias] ----
 
+Windows weight_windows(const OpCall& call) { return part_by_outputs(call, call.inputs[0].shape, call.inputs[1].shape); }
+
 Convolution weight_problem(const OpCall& call) {
-  return {call.inputs[0], call.outputs[0], call.inputs[1], part_by_outputs(call, call.inputs[0].shape, call.inputs[1].shape)};
+  return {call.inputs[0], call.outputs[0], call.inputs[1], weight_windows(call)};
 }
 
 BackwardWeights::primitive_desc weight_pd(const OpCall& call, const Convolution& c, const Desc& x, const Desc& dkernel, const Desc& dy) {
@@ -130,14 +145,18 @@ Primitive conv2d_grad_weight(const OpCall& call, const Layouts& layouts) {
   return describe<BackwardWeights>(weight_pd(call, c, x, dkernel, dy), std::move(args));
 }
 
+KernelDef conv_kernel(const std::string& op, Describe describe, Windows (*windows)(const OpCall&),
+                      Layouts (*layouts)(const OpCall&, const std::vector<Layout>&)) {
+  KernelDef def = primitive_kernel(op, std::move(describe));
+  def.supported = [windows](const OpCall& call) { return supported(call, windows(call)); };
+  def.layouts = layouts;
+  return def;
+}
+
 std::vector<KernelDef> conv2d_kernels() {
-  KernelDef forward = primitive_kernel("conv2d", conv2d);
-  KernelDef data = primitive_kernel("conv2d_grad_input", conv2d_grad_input);
-  KernelDef weight = primitive_kernel("conv2d_grad_weight", conv2d_grad_weight);
-  forward.layouts = conv2d_layouts;
-  data.layouts = grad_input_layouts;
-  weight.layouts = grad_weight_layouts;
-  return {forward, data, weight};
+  return {conv_kernel("conv2d", conv2d, forward_windows, conv2d_layouts),
+          conv_kernel("conv2d_grad_input", conv2d_grad_input, data_windows, grad_input_layouts),
+          conv_kernel("conv2d_grad_weight", conv2d_grad_weight, weight_windows, grad_weight_layouts)};
 }
 
 REGISTER_KERNELS(conv2d_kernels);

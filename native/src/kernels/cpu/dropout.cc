@@ -21,25 +21,44 @@ struct Mask {
   float scale;
 };
 
-// Element i of the chunk of kElements that starts at `block` (in blocks): y = mask x / (1 - rate), for i in [begin, end).
-FF_SIMD void mask_chunk(const Mask& mask, uint64_t block, const float* x, float* y, int64_t begin, int64_t end) {
-  uint32_t bits[kElements];
+// The bits of the kElements elements from `block` on: philox() of base/random.h for many blocks side by side.
+FF_SIMD void draw(const Mask& mask, uint64_t block, uint32_t* bits) {
+  uint32_t words[4][kBlocks];
   for (int64_t b = 0; b < kBlocks; ++b) {
-    const uint64_t at = block + b;
-    const auto words = philox({static_cast<uint32_t>(at), static_cast<uint32_t>(at >> 32), static_cast<uint32_t>(mask.mixed),
-                               static_cast<uint32_t>(mask.mixed >> 32)},
-                              {static_cast<uint32_t>(mask.seed), static_cast<uint32_t>(mask.seed >> 32)});
-    for (int64_t k = 0; k < 4; ++k) bits[4 * b + k] = words[k];
+    words[0][b] = static_cast<uint32_t>(block + b);
+    words[1][b] = static_cast<uint32_t>((block + b) >> 32);
+    words[2][b] = static_cast<uint32_t>(mask.mixed);
+    words[3][b] = static_cast<uint32_t>(mask.mixed >> 32);
   }
-  for (int64_t i = begin; i < end; ++i) y[i - begin] = (bits[i] >> 8) >= mask.threshold ? x[i - begin] * mask.scale : 0.0f;
+  auto key0 = static_cast<uint32_t>(mask.seed), key1 = static_cast<uint32_t>(mask.seed >> 32);
+  for (int round = 0; round < 10; ++round, key0 += 0x9E3779B9, key1 += 0xBB67AE85) {
+#pragma omp simd
+    for (int64_t b = 0; b < kBlocks; ++b) {
+      const uint64_t even = uint64_t{0xD2511F53} * words[0][b], odd = uint64_t{0xCD9E8D57} * words[2][b];
+      words[0][b] = static_cast<uint32_t>(odd >> 32) ^ words[1][b] ^ key0;
+      words[2][b] = static_cast<uint32_t>(even >> 32) ^ words[3][b] ^ key1;
+      words[1][b] = static_cast<uint32_t>(odd);
+      words[3][b] = static_cast<uint32_t>(even);
+    }
+  }
+#pragma omp simd
+  for (int64_t b = 0; b < kBlocks; ++b)
+    for (int64_t k = 0; k < 4; ++k) bits[4 * b + k] = words[k][b];
+}
+
+FF_SIMD void apply(const Mask& mask, const uint32_t* bits, const float* x, float* y, int64_t count) {
+#pragma omp simd
+  for (int64_t i = 0; i < count; ++i) y[i] = (bits[i] >> 8) >= mask.threshold ? x[i] * mask.scale : 0.0f;
 }
 
 // `count` elements whose global index starts at `first`.
 void mask_run(const Mask& mask, int64_t first, const float* x, float* y, int64_t count) {
+  uint32_t bits[kElements];
   for (int64_t done = 0; done < count;) {
     const int64_t begin = (first + done) % 4;
     const int64_t end = std::min(kElements, begin + count - done);
-    mask_chunk(mask, (first + done) / 4, x + done, y + done, begin, end);
+    draw(mask, (first + done) / 4, bits);
+    apply(mask, bits + begin, x + done, y + done, end - begin);
     done += end - begin;
   }
 }

@@ -16,7 +16,7 @@ FF_SIMD void add_row(float* y, const float* row, float scale, int64_t width) {
 template <class Id>
 void sum_bag(const Bags& bags, const Id* ids, const float* table, float* y, int64_t width) {
   const auto row = [&](int64_t k) { return table + (ids[k] - bags.first_entry) * width; };
-  if (bags.size == 1 && bags.holds(ids[0])) {
+  if (bags.size == 1 && bags.scale == 1 && bags.holds(ids[0])) {
     std::copy_n(row(0), width, y);
     return;
   }

@@ -11,7 +11,6 @@ namespace {
 using Desc = dnnl::memory::desc;
 using Flags = dnnl::normalization_flags;
 using Forward = dnnl::layer_normalization_forward;
-using Backward = dnnl::layer_normalization_backward;
 
 // x seen as (samples, size); a statistic per sample, a weight per element of a sample.
 struct Samples {
@@ -28,10 +27,7 @@ struct Samples {
   }
 };
 
-Forward::primitive_desc forward_pd(const OpCall& call, const Samples& n, bool affine) {
-  const Flags flags = affine ? Flags::use_scale | Flags::use_shift : Flags::none;
-  return {dnnl_engine(), dnnl::prop_kind::forward_training, n.x, n.x, n.statistic, static_cast<float>(call.attrs.real("eps")), flags, user_scratchpad()};
-}
+float eps_of(const OpCall& call) { return static_cast<float>(call.attrs.real("eps")); }
 
 Primitive layer_norm(const OpCall& call, const Layouts&) {
   const Samples n(call);
@@ -39,22 +35,43 @@ Primitive layer_norm(const OpCall& call, const Layouts&) {
   std::vector<Arg> args = {in(DNNL_ARG_SRC, 0, n.x), out(DNNL_ARG_DST, 0, n.x), out(DNNL_ARG_MEAN, 1, n.statistic),
                            out(DNNL_ARG_VARIANCE, 2, n.statistic)};
   if (affine) args.insert(args.end(), {in(DNNL_ARG_SCALE, 1, n.weight), in(DNNL_ARG_SHIFT, 2, n.weight)});
-  return describe<Forward>(forward_pd(call, n, affine), std::move(args));
+  const Flags flags = affine ? Flags::use_scale | Flags::use_shift : Flags::none;
+  return describe<Forward>({dnnl_engine(), dnnl::prop_kind::forward_training, n.x, n.x, n.statistic, eps_of(call), flags, user_scratchpad()},
+                           std::move(args));
 }
 
-Primitive layer_norm_grad_input(const OpCall& call, const Layouts&) {
-  const Samples n(call);
-  const bool affine = call.inputs.size() == 5;
-  std::vector<Arg> args = {in(DNNL_ARG_SRC, 0, n.x), in(DNNL_ARG_DIFF_DST, 1, n.x), in(DNNL_ARG_MEAN, 2, n.statistic),
-                           in(DNNL_ARG_VARIANCE, 3, n.statistic), out(DNNL_ARG_DIFF_SRC, 0, n.x)};
-  if (affine) args.push_back(in(DNNL_ARG_SCALE, 4, n.weight));
-  return describe<Backward>({dnnl_engine(), dnnl::prop_kind::backward_data, n.x, n.x, n.x, n.statistic,
-                             static_cast<float>(call.attrs.real("eps")), affine ? Flags::use_scale : Flags::none,
-                             forward_pd(call, n, affine), user_scratchpad()},
-                            std::move(args));
+// oneDNN gives the gradients of x and of the weights only together, and a step may want them apart: splitting the samples
+// leaves the latter as partial sums. So both are loops of ours.
+
+// dx = rstd (g - mean(g) - xhat mean(g xhat)), g = dy gamma, xhat = (x - mean) rstd, for one sample.
+FF_SIMD void grad_of_sample(const float* x, const float* dy, const float* gamma, float mean, float rstd, float* dx, int64_t size) {
+  float sum_g = 0, sum_gx = 0;
+#pragma omp simd reduction(+ : sum_g, sum_gx)
+  for (int64_t i = 0; i < size; ++i) {
+    const float g = gamma != nullptr ? dy[i] * gamma[i] : dy[i];
+    sum_g += g;
+    sum_gx += g * ((x[i] - mean) * rstd);
+  }
+  const float mean_g = sum_g / static_cast<float>(size), mean_gx = sum_gx / static_cast<float>(size);
+#pragma omp simd
+  for (int64_t i = 0; i < size; ++i) {
+    const float g = gamma != nullptr ? dy[i] * gamma[i] : dy[i];
+    dx[i] = (g - mean_g - (x[i] - mean) * rstd * mean_gx) * rstd;
+  }
 }
 
-// oneDNN gives the gradients of the weights only together with that of x; here the sums over the samples stand alone.
+std::unique_ptr<Kernel> bind_grad_input(const BindContext& context) {
+  const Samples n(context.call);
+  return make_kernel([samples = n.samples, size = n.size, eps = eps_of(context.call), affine = context.call.inputs.size() == 5](const RunArgs& args) {
+    parallel_for(samples, std::max<int64_t>(1, 4096 / size), [&](int64_t begin, int64_t end) {
+      const float *mean = args.input<float>(2), *var = args.input<float>(3), *gamma = affine ? args.input<float>(4) : nullptr;
+      for (int64_t k = begin; k < end; ++k)
+        grad_of_sample(args.input<float>(0) + k * size, args.input<float>(1) + k * size, gamma, mean[k], 1 / std::sqrt(var[k] + eps),
+                       args.output<float>(0) + k * size, size);
+    });
+  });
+}
+
 FF_SIMD void add_sample(const float* x, const float* dy, float mean, float rstd, float* dgamma, float* dbeta, int64_t size) {
   for (int64_t i = 0; i < size; ++i) {
     dgamma[i] += dy[i] * ((x[i] - mean) * rstd);
@@ -64,7 +81,7 @@ FF_SIMD void add_sample(const float* x, const float* dy, float mean, float rstd,
 
 std::unique_ptr<Kernel> bind_grad_weight(const BindContext& context) {
   const Samples n(context.call);
-  const auto eps = static_cast<float>(context.call.attrs.real("eps"));
+  const float eps = eps_of(context.call);
   return make_kernel([samples = n.samples, size = n.size, eps](const RunArgs& args) {
     const float *x = args.input<float>(0), *dy = args.input<float>(1), *mean = args.input<float>(2), *var = args.input<float>(3);
     parallel_for(size, 64, [&](int64_t begin, int64_t end) {
@@ -79,13 +96,18 @@ std::unique_ptr<Kernel> bind_grad_weight(const BindContext& context) {
   });
 }
 
+KernelDef loop_kernel(const std::string& op, std::unique_ptr<Kernel> (*bind)(const BindContext&)) {
+  KernelDef def;
+  def.op = op;
+  def.device = "cpu";
+  def.supported = filled_float32;
+  def.bind = bind;
+  return def;
+}
+
 std::vector<KernelDef> layer_norm_kernels() {
-  KernelDef weight;
-  weight.op = "layer_norm_grad_weight";
-  weight.device = "cpu";
-  weight.supported = filled_float32;
-  weight.bind = bind_grad_weight;
-  return {primitive_kernel("layer_norm", layer_norm), primitive_kernel("layer_norm_grad_input", layer_norm_grad_input), weight};
+  return {primitive_kernel("layer_norm", layer_norm), loop_kernel("layer_norm_grad_input", bind_grad_input),
+          loop_kernel("layer_norm_grad_weight", bind_grad_weight)};
 }
 
 REGISTER_KERNELS(layer_norm_kernels);

@@ -39,8 +39,8 @@ struct Pooling {
   Forward::primitive_desc forward(const Desc& x_desc, const Desc& y_desc) const {
     return {dnnl_engine(), kind, algorithm, x_desc, y_desc, strides, kernel, dilation, before, after, user_scratchpad()};
   }
-  Backward::primitive_desc backward(const Desc& dx, const Desc& dy) const {
-    return {dnnl_engine(), algorithm, dx, dy, strides, kernel, dilation, before, after, forward(dx, dy), user_scratchpad()};
+  Backward::primitive_desc backward(const Desc& dx, const Desc& dy, const Forward::primitive_desc& hint) const {
+    return {dnnl_engine(), algorithm, dx, dy, strides, kernel, dilation, before, after, hint, user_scratchpad()};
   }
 };
 
@@ -93,9 +93,9 @@ Pooling backward_problem(const OpCall& call) { return {call, call.outputs[0], ca
 Layouts pool2d_grad_layouts(const OpCall& call, const std::vector<Layout>& inputs) {
   if (call.inputs.size() == 1) {
     const Pooling pooling = backward_problem(call);
-    const Desc dy = desc_of(pooling.y, inputs[0]);
-    const auto hint = pooling.forward(any_desc(pooling.x), dy);
-    return {{inputs[0]}, {layout_of(pooling.x, hint.src_desc())}};
+    const auto hint = pooling.forward(dense_desc(pooling.x), dense_desc(pooling.y));
+    const auto pd = pooling.backward(any_desc(pooling.x), desc_of(pooling.y, inputs[0]), hint);
+    return {{inputs[0]}, {layout_of(pooling.x, pd.diff_src_desc())}};
   }
   const auto* workspace = dynamic_cast<const Workspace*>(inputs[1].info());
   if (workspace == nullptr) return dense_layouts(call);
@@ -105,7 +105,7 @@ Layouts pool2d_grad_layouts(const OpCall& call, const std::vector<Layout>& input
 Primitive pool2d_grad(const OpCall& call, const Layouts& layouts) {
   const Pooling pooling = backward_problem(call);
   const Desc dx = desc_of(pooling.x, layouts.outputs[0]), dy = desc_of(pooling.y, layouts.inputs[0]);
-  const auto pd = pooling.backward(dx, dy);
+  const auto pd = pooling.backward(dx, dy, pooling.forward(dx, dy));
   std::vector<Arg> args = {in(DNNL_ARG_DIFF_DST, 0, dy), out(DNNL_ARG_DIFF_SRC, 0, dx)};
   if (call.inputs.size() == 2) args.push_back(in(DNNL_ARG_WORKSPACE, 1, pd.workspace_desc()));
   return describe<Backward>(pd, std::move(args));

@@ -1,0 +1,27 @@
+"""MNIST: handwritten digits, 28 x 28."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from flexflow.keras.datasets.files import dataset_file
+
+Part = tuple[np.ndarray, np.ndarray]
+SOURCE = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz"
+
+
+def load_data(path: str = "mnist.npz") -> tuple[Part, Part]:
+    """Read MNIST from Keras's file.
+
+    Args:
+        path: a file, absolute or in ~/.keras/datasets (KERAS_HOME/datasets).
+
+    Returns:
+        (x_train, y_train), (x_test, y_test): uint8 images (60000, 28, 28) and (10000, 28, 28),
+        labels uint8.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    with np.load(dataset_file([path], SOURCE), allow_pickle=False) as file:
+        return (file["x_train"], file["y_train"]), (file["x_test"], file["y_test"])

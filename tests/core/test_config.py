@@ -1,0 +1,230 @@
+"""FFConfig: defaults, then the command line, then arguments."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flexflow.core import AdamOptimizer, FFConfig, FFModel, FlexFlowError, SGDOptimizer
+from flexflow.core.config import _FLAGS
+
+# From FlexFlow's FFConfig::parse_args: flag, field, default.
+DEFAULTS = [
+    ("-e --epochs", "epochs", 1),
+    ("-b --batch-size", "batch_size", 64),
+    ("--lr --learning-rate", "learning_rate", 0.01),
+    ("--wd --weight-decay", "weight_decay", 0.0001),
+    ("-p --print-freq", "print_freq", 0),
+    ("-d --dataset", "dataset_path", ""),
+    ("--budget --search-budget", "search_budget", -1),
+    ("--alpha --search-alpha", "search_alpha", 1.2),
+    ("--simulator-workspace-size", "simulator_work_space_size", 2 << 30),
+    ("--import --import-strategy", "import_strategy_file", ""),
+    ("--export --export-strategy", "export_strategy_file", ""),
+    ("--only-data-parallel", "only_data_parallel", False),
+    ("--enable-parameter-parallel", "enable_parameter_parallel", False),
+    ("--enable-attribute-parallel", "enable_attribute_parallel", False),
+    ("-ll:fsize", "device_mem", 0),
+    ("-ll:cpu", "devices", 1),
+    ("--profiling", "profiling", False),
+    ("--allow-tensor-op-math-conversion", "allow_tensor_op_math_conversion", False),
+    ("--fusion", "perform_fusion", True),
+    ("--overlap", "search_overlap_backward_update", False),
+    ("--taskgraph", "export_strategy_task_graph_file", ""),
+    ("--include-costs-dot-graph", "include_costs_dot_graph", False),
+    ("--compgraph", "export_strategy_computation_graph_file", ""),
+    ("--machine-model-version", "machine_model_version", 0),
+    ("--machine-model-file", "machine_model_file", ""),
+    ("--simulator-segment-size", "simulator_segment_size", 16777216),
+    ("--simulator-max-num-segments", "simulator_max_num_segments", 1),
+    ("--enable-propagation", "enable_propagation", False),
+    ("--enable-inplace-optimizations", "enable_inplace_optimizations", False),
+    ("--search-num-nodes", "search_num_nodes", 0),
+    ("--search-num-workers", "search_num_workers", 0),
+    ("--base-optimize-threshold", "base_optimize_threshold", 10),
+    ("--python-data-loader-type", "python_data_loader_type", 2),
+    ("--substitution-json", "substitution_json_path", ""),
+    ("--memory-search", "perform_memory_search", False),
+]
+
+
+@pytest.mark.parametrize(("flags", "field", "default"), DEFAULTS)
+@pytest.mark.filterwarnings("ignore:FFConfig")
+def test_flags(command_line: Callable[[str], None], flags: str, field: str, default: Any) -> None:
+    assert getattr(FFConfig(), field) == default
+    for flag in flags.split():
+        if isinstance(default, bool):
+            command_line(f"{flag} 17")  # takes no value
+            assert getattr(FFConfig(), field) is True
+        else:
+            command_line(f"before {flag} 17 after")
+            assert getattr(FFConfig(), field) == type(default)(17)
+            command_line(f"{flag}=18")
+            assert getattr(FFConfig(), field) == type(default)(18)
+        assert FFConfig().given(field)
+
+
+def test_every_flag_sets_a_field() -> None:
+    assert {field for field, _ in _FLAGS.values()} <= set(FFConfig.__annotations__)
+
+
+def test_argv_stays_and_the_unknown_is_ignored(command_line: Callable[[str], None]) -> None:
+    command_line("-ll:fsize 14048 -ll:zsize 12192 -lg:prof 1 -b 16 --test_acc -a data.npz -e 3")
+    before = list(sys.argv)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        config = FFConfig()
+    assert (config.batch_size, config.epochs) == (16, 3)
+    assert sys.argv == before
+
+
+def test_arguments_win(command_line: Callable[[str], None]) -> None:
+    command_line("-b 16 -e 3")
+    config = FFConfig(batch_size=32)
+    assert (config.batch_size, config.epochs) == (32, 3)
+    command_line("-b 17 -e 4")
+    config.parse_args()
+    assert (config.batch_size, config.epochs) == (32, 4)
+
+
+@pytest.mark.parametrize(
+    ("flag", "meant"),
+    [
+        ("--batchsize", "--batch-size"),
+        ("--batch_size", "--batch-size"),
+        ("--epoch", "--epochs"),
+        ("--epohcs=3", "--epochs"),
+        ("-epochs", "--epochs"),
+        ("--learning_rate", "--learning-rate"),
+    ],
+)
+def test_near_misses(command_line: Callable[[str], None], flag: str, meant: str) -> None:
+    command_line(f"{flag} 3")
+    with pytest.warns(UserWarning, match=f"did you mean {meant}"):
+        FFConfig()
+    with warnings.catch_warnings():  # once is enough
+        warnings.simplefilter("error")
+        FFConfig()
+
+
+@pytest.mark.parametrize(
+    "flag", ["--seq-length", "--num-heads", "-x", "-ll:ocpu", "-ll:cpus", "x--epoch", "epoch"]
+)
+def test_no_near_miss(command_line: Callable[[str], None], flag: str) -> None:
+    command_line(f"{flag} 3")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        FFConfig()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("--epochs ten", "--epochs: got 'ten', expected an integer"),
+        ("--batch-size", "--batch-size: got no value"),
+        ("--lr fast", "--lr: got 'fast', expected a number"),
+        ("-b 0", "batch_size: got 0, expected at least 1"),
+        ("-e 0", "epochs: got 0"),
+        ("-ll:cpu 0", "devices: got 0"),
+        ("--lr -1", "learning_rate: got -1.0"),
+        ("--lr nan", "learning_rate: got nan"),
+    ],
+)
+def test_bad_flags(command_line: Callable[[str], None], arguments: str, message: str) -> None:
+    command_line(arguments)
+    with pytest.raises(ValueError, match=message):
+        FFConfig()
+
+
+def test_a_letter_of_another_program_is_left_alone(command_line: Callable[[str], None]) -> None:
+    command_line("-p no:cacheprovider -b")
+    with pytest.warns(UserWarning, match="ignored"):
+        config = FFConfig()
+    assert (config.print_freq, config.batch_size) == (0, 64)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("-ll:gpu 2", "-ll:gpu has no effect"),
+        ("--nodes 2", "--nodes has no effect"),
+        ("--budget 30 --import-strategy s.txt", "import_strategy_file, search_budget: without"),
+    ],
+)
+def test_nothing_is_ignored_in_silence(
+    command_line: Callable[[str], None], arguments: str, message: str
+) -> None:
+    command_line(arguments)
+    with pytest.warns(UserWarning, match=message):
+        config = FFConfig()
+    assert (config.num_nodes, config.workers_per_node) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "message"),
+    [
+        ({"batchsize": 3}, TypeError, "no field 'batchsize'; did you mean 'batch_size'"),
+        ({"_trace": 3}, TypeError, "no field '_trace'"),
+        ({"batch_size": "3"}, TypeError, "batch_size: got '3', expected a value of type int"),
+        ({"batch_size": 3.5}, TypeError, "batch_size: got 3.5"),
+        ({"batch_size": True}, TypeError, "batch_size: got True"),
+        ({"batch_size": 0}, ValueError, "batch_size: got 0, expected at least 1"),
+        ({"seed": -1}, ValueError, "seed: got -1"),
+        ({"profiling": 1}, TypeError, "profiling: got 1, expected a value of type bool"),
+    ],
+)
+def test_bad_arguments(fields: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        FFConfig(**fields)
+
+
+def test_setting_a_field_checks_it() -> None:
+    config = FFConfig()
+    config.batch_size = 5
+    config.learning_rate = 1
+    assert (config.batch_size, config.learning_rate) == (5, 1.0)
+    with pytest.raises(AttributeError, match="did you mean 'batch_size'"):
+        config.batchsize = 5  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="expected at least 1"):
+        config.batch_size = 0
+
+
+def test_rates_of_the_command_line_act(command_line: Callable[[str], None]) -> None:
+    plain = FFModel(FFConfig())
+    assert SGDOptimizer(plain).learning_rate == 0.01
+    assert SGDOptimizer(plain).weight_decay == 0.0
+    assert AdamOptimizer(plain).learning_rate == 0.001
+    command_line("--lr 0.5 --wd 0.25")
+    ffmodel = FFModel(FFConfig())
+    for optimizer in (SGDOptimizer(ffmodel), AdamOptimizer(ffmodel)):
+        assert (optimizer.learning_rate, optimizer.weight_decay) == (0.5, 0.25)
+    assert SGDOptimizer(ffmodel, lr=0.01, weight_decay=0).weight_decay == 0
+    assert SGDOptimizer(ffmodel, lr=0.01).learning_rate == 0.01
+
+
+def test_traces_pair_up() -> None:
+    config = FFConfig()
+    for _ in range(2):
+        config.begin_trace(111)
+        config.end_trace(111)
+    with pytest.raises(FlexFlowError, match=r"end_trace\(111\): the trace that was begun is none"):
+        config.end_trace(111)
+    config.begin_trace(1)
+    config.begin_trace(1)  # a loop that was interrupted begins again
+    with pytest.raises(FlexFlowError, match=r"call end_trace\(1\) first"):
+        config.begin_trace(2)
+    with pytest.raises(FlexFlowError, match="the trace that was begun is 1"):
+        config.end_trace(2)
+
+
+def test_time_is_in_microseconds() -> None:
+    import time
+
+    config = FFConfig()
+    start = config.get_current_time()
+    time.sleep(0.05)
+    assert 0.04e6 < config.get_current_time() - start < 5e6

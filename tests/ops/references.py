@@ -1,0 +1,111 @@
+"""What PyTorch says where one call of it does not say it all. Attributes have FlexFlow's names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+
+Tensor = torch.Tensor
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "none": lambda x: x,
+    "relu": torch.relu,
+    "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
+    "gelu": F.gelu,
+}
+
+
+def _pads(x, kernel, stride, padding, pads, dilation=(1, 1)):
+    """(left, right, top, bottom), as F.pad takes them."""
+    if padding == "explicit":
+        top, left, bottom, right = pads
+        return left, right, top, bottom
+    if padding == "valid":
+        return 0, 0, 0, 0
+    sides = []
+    for extent, k, s, d in zip(x.shape[2:], kernel, stride, dilation):
+        total = max(0, (-(-extent // s) - 1) * s + (k - 1) * d + 1 - extent)
+        sides.append((total // 2, total - total // 2))
+    return *sides[1], *sides[0]
+
+
+def conv2d(
+    x,
+    weight,
+    bias=None,
+    out_channels=0,
+    kernel=(),
+    stride=(1, 1),
+    padding="explicit",
+    pads=(0, 0, 0, 0),
+    dilation=(1, 1),
+    groups=1,
+    use_bias=True,
+    activation="none",
+):
+    padded = F.pad(x, _pads(x, kernel, stride, padding, pads, dilation))
+    y = F.conv2d(padded, weight, bias, tuple(stride), 0, tuple(dilation), groups)
+    return ACTIVATIONS[activation](y)
+
+
+def pool2d(
+    x,
+    kernel,
+    stride=None,
+    padding="explicit",
+    pads=(0, 0, 0, 0),
+    pool_type="max",
+    ceil_mode=False,
+    count_include_pad=False,
+):
+    kernel = tuple(kernel)
+    stride = kernel if stride is None else tuple(stride)
+    left, right, top, bottom = _pads(x, kernel, stride, padding, pads)
+    if ceil_mode:
+        assert (left, top) == (right, bottom), "PyTorch knows ceil_mode with equal pads only"
+        if pool_type == "max":
+            return F.max_pool2d(x, kernel, stride, (top, left), ceil_mode=True)
+        return F.avg_pool2d(x, kernel, stride, (top, left), True, count_include_pad)
+    if pool_type == "max":
+        return F.max_pool2d(F.pad(x, (left, right, top, bottom), value=-torch.inf), kernel, stride)
+    sums = F.avg_pool2d(F.pad(x, (left, right, top, bottom)), kernel, stride)
+    if count_include_pad:
+        return sums
+    ones = F.pad(torch.ones_like(x), (left, right, top, bottom))
+    return sums / F.avg_pool2d(ones, kernel, stride)
+
+
+def batch_norm(
+    x, gamma, beta, mean, var, eps=1e-5, momentum=0.9, unbiased=True, scale=True, center=True
+):
+    return F.batch_norm(x, None, None, gamma, beta, training=True, eps=eps)
+
+
+def embedding(ids, kernel, num_entries, out_dim, aggr="none"):
+    rows = kernel[ids.long()]
+    return rows if aggr == "none" else rows.sum(-2) if aggr == "sum" else rows.mean(-2)
+
+
+def reduced(function):
+    def reference(x, axes=(), keepdims=False):
+        return function(x, dim=tuple(axes) or tuple(range(x.ndim)), keepdim=keepdims)
+
+    return reference
+
+
+def categorical_crossentropy(p, y, from_logits=False, label_smoothing=0.0):
+    y = y * (1 - label_smoothing) + label_smoothing / y.shape[-1]
+    return -(y * (p.log_softmax(-1) if from_logits else p.log())).sum(-1).mean()
+
+
+def sparse_categorical_crossentropy(p, y, from_logits=False):
+    rows = p.reshape(-1, p.shape[-1])
+    return F.nll_loss(rows.log_softmax(-1) if from_logits else rows.log(), y.long().flatten())
+
+
+def binary_crossentropy(p, y, from_logits=False):
+    function = F.binary_cross_entropy_with_logits if from_logits else F.binary_cross_entropy
+    return function(p, y)
