@@ -21,6 +21,7 @@ endif
 comma := ,
 PYTHON ?= python3
 PREFIX ?= /usr/local
+override DEBUG := $(filter-out 0,$(DEBUG))
 BUILD ?= build$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
 CXXFLAGS ?= $(if $(DEBUG),-O0,$(if $(SANITIZE),-O1,-O2))
 VERSION := $(shell cat VERSION)
@@ -87,9 +88,11 @@ native-tests: library
 	$(if $(NATIVE_TESTS),$(BOUNDED_MAKE) $(NATIVE_TESTS))
 
 $(BUILD)/libflexflow.so: $(OBJECTS) $(BUILD)/libdnnl.so.3
-	$(CXX) -shared $(FLAGS) $(LDFLAGS) $(LINK) -Wl,-soname,libflexflow.so -o $@ $^
+	@echo "linking $@"
+	@$(CXX) -shared $(FLAGS) $(LDFLAGS) $(LINK) -Wl,-soname,libflexflow.so -o $@ $^
 $(BUILD)/native_tests: $(TEST_OBJECTS) $(OBJECTS) $(BUILD)/libdnnl.so.3
-	$(CXX) $(FLAGS) $(LDFLAGS) $(LINK) -o $@ $^
+	@echo "linking $@"
+	@$(CXX) $(FLAGS) $(LDFLAGS) $(LINK) -o $@ $^
 
 $(BUILD)/obj/tests/%.o: tests/%.cc $(BUILD)/gen/flags | $(BUILD)/gen/build_info.h
 	$(compile)
@@ -101,12 +104,13 @@ define compile
 endef
 -include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d)
 
-# Changed flags or another compiler recompile everything; the file is touched only then.
+# Changed flags, another compiler or another oneDNN recompile everything; the file is touched only then.
 COMPILER = $(shell $(CXX) --version | head -n 1)
 $(BUILD)/gen/build_info.h: FORCE
 	@sh tools/build_info.sh $@ "$(COMPILER)" "$(strip $(FLAGS) $(CPPFLAGS))" "$(TYPE)" $(ONEDNN)/include
 $(BUILD)/gen/flags: FORCE
-	@mkdir -p $(@D); printf '%s\n' "$(COMPILER)" "$(FLAGS) $(CPPFLAGS) $(INCLUDES)" "$(LDFLAGS)" > $@.new; \
+	@mkdir -p $(@D); { printf '%s\n' "$(COMPILER)" "$(FLAGS) $(CPPFLAGS) $(INCLUDES)" "$(LDFLAGS)"; \
+	grep 'VERSION_[MP]' $(ONEDNN)/include/oneapi/dnnl/dnnl_version.h; } > $@.new; \
 	if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 $(BUILD)/libdnnl.so.3: $(BUILD)/gen/flags $(ONEDNN_LIBRARY)
@@ -129,8 +133,8 @@ check-builds: library $(STAMPS)/test $(STAMPS)/packaging ## try every way to bui
 	$(RUN) -m pytest tests/packaging -m packaging $(ARGS)
 sanitize: ## build with address and undefined-behaviour sanitizers into build-asan and test that
 	@$(MAKE) --no-print-directory BUILD=build-asan SANITIZE=address,undefined sanitized-test
-nightly: library $(STAMPS)/test ## the long tests and all benchmarks
-	$(RUN) -m pytest tests -m nightly $(ARGS)
+nightly: library $(STAMPS)/test ## all tests with many more random cases, the long ones too, and all benchmarks
+	HYPOTHESIS_PROFILE=nightly $(RUN) -m pytest tests -m "not packaging" --timeout 3600 $(ARGS)
 	$(MAKE) bench
 bench: library $(STAMPS)/test ## compare the training step with PyTorch's
 	$(RUN) benchmarks/training.py $(ARGS)

@@ -98,7 +98,7 @@ def main() -> int:
         if name.startswith("native/"):
             with_comment, filled = comment_lines(text)
             comments, code = comments + with_comment, code + filled
-    tests = [Size(f.read_text().count("\n"), str(f)) for f in sources(root, "tests")]
+    tests = [Size(f.read_text().count("\n"), f.name) for f in sources(root, "tests")]
 
     good = [
         report("files", files, FILE_P90, FILE_CAP),

@@ -53,8 +53,9 @@ def library() -> ctypes.CDLL:
     return _library
 
 
-# How often a thread of the pool looks for work before it sleeps. libgomp's own choice, some milliseconds of spinning,
-# makes steps many times slower as soon as another process wants a core (docs/performance.md).
+# How often a thread of the pool looks for work before it sleeps. libgomp's own choice, some
+# milliseconds of spinning, makes steps many times slower as soon as another process wants a core
+# (docs/performance.md).
 _SPINS = "10000"
 
 

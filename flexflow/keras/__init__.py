@@ -25,3 +25,23 @@ from flexflow.keras import (
 from flexflow.keras.graph import KerasTensor
 from flexflow.keras.layers import Input, Layer
 from flexflow.keras.models import Model, Sequential
+
+__all__ = [
+    "Input",
+    "KerasTensor",
+    "Layer",
+    "Model",
+    "Sequential",
+    "activations",
+    "backend",
+    "callbacks",
+    "datasets",
+    "initializers",
+    "layers",
+    "losses",
+    "metrics",
+    "models",
+    "optimizers",
+    "regularizers",
+    "utils",
+]

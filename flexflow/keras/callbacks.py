@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 import warnings
+import weakref
 from collections.abc import Sequence
 from numbers import Real
 from typing import Any, Callable
@@ -116,9 +117,18 @@ class History(Callback):
     """
 
     def __init__(self) -> None:
-        super().__init__()
         self.history: dict[str, list[float]] = {}
         self.epoch: list[int] = []
+        self.params: dict[str, Any] = {}
+
+    def set_model(self, model: Any) -> None:
+        # The model keeps its history, so the history must not keep the model; see graph.Node.
+        self._model = weakref.ref(model)
+
+    @property
+    def model(self) -> Any:
+        """The model, as long as there is one."""
+        return self._model()
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.history, self.epoch = {}, []

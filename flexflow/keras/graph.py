@@ -4,6 +4,7 @@ between two ends (Graph).
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Optional
 
@@ -11,6 +12,15 @@ if TYPE_CHECKING:
     from flexflow.keras.layers.base import Layer
 
 Shape = tuple[Optional[int], ...]
+
+
+def sizes(shape: Shape) -> tuple[int, ...]:
+    """The sizes of a sample: all but the batch's, without those that are not known.
+
+    >>> sizes((None, 28, 28))
+    (28, 28)
+    """
+    return tuple(size for size in shape[1:] if size is not None)
 
 
 class KerasTensor:
@@ -30,6 +40,11 @@ class KerasTensor:
 
     def __init__(self, shape: Shape, dtype: str, node: Node, index: int = 0) -> None:
         self.shape, self.dtype, self.node, self.index = tuple(shape), dtype, node, index
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What tells it from all other tensors of a graph."""
+        return id(self.node), self.index
 
     @property
     def name(self) -> str:
@@ -71,26 +86,37 @@ class KerasTensor:
 class Node:
     """One call of a layer; a layer called twice has two nodes and one set of weights.
 
+    A tensor keeps its node, a node its layer and its inputs, and a model its tensors. Nothing is
+    kept the other way round, so that a model's memory is freed with the last reference to it and
+    does not wait for the garbage collector.
+
     Attributes:
         training: the ``training`` that the call was given: None, or False for inference mode at all
             times.
+        specs: shape and dtype of each output.
     """
 
     def __init__(
         self,
         layer: Layer,
         inputs: Sequence[KerasTensor],
-        shapes: Sequence[Shape],
-        dtypes: Sequence[str],
+        specs: Sequence[tuple[Shape, str]],
         training: bool | None = None,
     ) -> None:
-        self.layer = layer
-        self.inputs = tuple(inputs)
-        self.training = training
-        self.outputs = tuple(
-            KerasTensor(shape, dtype, self, i)
-            for i, (shape, dtype) in enumerate(zip(shapes, dtypes))
-        )
+        self.layer, self.inputs = layer, tuple(inputs)
+        self.specs, self.training = tuple(specs), training
+        self._alive: weakref.WeakValueDictionary[int, KerasTensor] = weakref.WeakValueDictionary()
+
+    @property
+    def outputs(self) -> list[KerasTensor]:
+        """What the call returned."""
+        return [self._output(i, *spec) for i, spec in enumerate(self.specs)]
+
+    def _output(self, index: int, shape: Shape, dtype: str) -> KerasTensor:
+        tensor = self._alive.get(index)
+        if tensor is None:
+            tensor = self._alive[index] = KerasTensor(shape, dtype, self, index)
+        return tensor
 
 
 class Graph:
@@ -122,7 +148,7 @@ class Graph:
                         f"{who}: {role} holds {tensor!r}, "
                         "expected what Input() or the call of a layer returned"
                     )
-        if len({id(tensor) for tensor in inputs}) < len(inputs):
+        if len({tensor.key for tensor in inputs}) < len(inputs):
             raise ValueError(f"{who}: a tensor is given twice in inputs={list(inputs)}")
         self.inputs, self.outputs, self.who = tuple(inputs), tuple(outputs), who
         self.nodes = self._order()
@@ -130,23 +156,23 @@ class Graph:
 
     def used_inputs(self) -> list[bool]:
         """For each input, whether an output depends on it."""
-        taken = {id(tensor) for node in self.nodes for tensor in node.inputs}
-        taken.update(id(tensor) for tensor in self.outputs)
-        return [id(tensor) in taken for tensor in self.inputs]
+        taken = {tensor.key for node in self.nodes for tensor in node.inputs}
+        taken.update(tensor.key for tensor in self.outputs)
+        return [tensor.key in taken for tensor in self.inputs]
 
     def _order(self) -> list[Node]:
         """Depth first from the outputs, with a stack of our own, since models outgrow Python's."""
-        given = {id(tensor) for tensor in self.inputs}
+        given = {tensor.key for tensor in self.inputs}
         done: set[int] = set()
         order: list[Node] = []
         for output in self.outputs:
-            stack = [] if id(output) in given else [(output.node, iter(output.node.inputs))]
+            stack = [] if output.key in given else [(output.node, iter(output.node.inputs))]
             while stack:
                 node, rest = stack[-1]
                 if not node.inputs:
                     self._fail_disconnected(node)
                 following = next(
-                    (t for t in rest if id(t) not in given and id(t.node) not in done), None
+                    (t for t in rest if t.key not in given and id(t.node) not in done), None
                 )
                 if following is not None:
                     stack.append((following.node, iter(following.node.inputs)))
@@ -167,16 +193,18 @@ class Graph:
 
     def _layers(self) -> list[Layer]:
         """Sorted by the longest way to an output; equals stay in the order of the nodes."""
-        depth_of: dict[int, int] = {}  # of tensors: the depth of the deepest call that takes them
+        depth_of: dict[
+            tuple[int, int], int
+        ] = {}  # of tensors: the depth of the deepest call that takes them
         depths: dict[Layer, int] = {}
         for node in reversed(self.nodes):
-            depth = max((depth_of.get(id(tensor), 0) for tensor in node.outputs), default=0)
+            depth = max((depth_of.get(tensor.key, 0) for tensor in node.outputs), default=0)
             for tensor in node.inputs:
-                depth_of[id(tensor)] = max(depth_of.get(id(tensor), 0), depth + 1)
+                depth_of[tensor.key] = max(depth_of.get(tensor.key, 0), depth + 1)
             depths[node.layer] = max(depths.get(node.layer, 0), depth)
         sources = [t.node.layer for t in self.inputs if not t.node.inputs]
         depths.update(
-            {t.node.layer: depth_of.get(id(t), 0) for t in self.inputs if not t.node.inputs}
+            {t.node.layer: depth_of.get(t.key, 0) for t in self.inputs if not t.node.inputs}
         )
         first_seen = dict.fromkeys([*sources, *(node.layer for node in self.nodes)])
         return sorted(first_seen, key=lambda layer: -depths[layer])

@@ -60,6 +60,7 @@ class Lowering:
         self.inference = False
         self._trainable = {id(variable) for variable in trainable}
         self._parameter_of: dict[int, Parameter] = {}
+        self._transposed: dict[tuple[int, tuple[int, ...]], Tensor] = {}
 
     def graph(self, graph: Graph, inputs: Sequence[Value]) -> list[Value]:
         """Add all of a graph's nodes.
@@ -71,11 +72,11 @@ class Lowering:
         Returns:
             What stands for graph.outputs.
         """
-        values = {id(tensor): value for tensor, value in zip(graph.inputs, inputs)}
+        values = {tensor.key: value for tensor, value in zip(graph.inputs, inputs)}
         for node in graph.nodes:
-            outputs = self._node(node, [values[id(tensor)] for tensor in node.inputs])
-            values.update({id(tensor): value for tensor, value in zip(node.outputs, outputs)})
-        return [values[id(tensor)] for tensor in graph.outputs]
+            outputs = self._node(node, [values[tensor.key] for tensor in node.inputs])
+            values.update({tensor.key: value for tensor, value in zip(node.outputs, outputs)})
+        return [values[tensor.key] for tensor in graph.outputs]
 
     def _node(self, node: Node, inputs: list[Value]) -> Sequence[Value]:
         before, self.inference = self.inference, self.inference or node.training is False
@@ -104,7 +105,7 @@ class Lowering:
         if not value.moved:
             return value.tensor
         rank = value.tensor.num_dims
-        return self.ff.transpose(value.tensor, [0, *range(2, rank), 1])
+        return self._turned(value.tensor, (0, *range(2, rank), 1))
 
     def channels_first(self, value: Value, data_format: str) -> Tensor:
         """The tensor with the channels on axis 1."""
@@ -113,7 +114,14 @@ class Lowering:
         if value.moved:
             return value.tensor
         rank = value.tensor.num_dims
-        return self.ff.transpose(value.tensor, [0, rank - 1, *range(1, rank - 1)])
+        return self._turned(value.tensor, (0, rank - 1, *range(1, rank - 1)))
+
+    def _turned(self, tensor: Tensor, axes: tuple[int, ...]) -> Tensor:
+        """A transposition, made once for all that need it."""
+        key = (tensor.id, axes)
+        if key not in self._transposed:
+            self._transposed[key] = self.ff.transpose(tensor, axes)
+        return self._transposed[key]
 
     @staticmethod
     def image(tensor: Tensor, data_format: str) -> Value:

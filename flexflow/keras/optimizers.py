@@ -7,13 +7,26 @@ the model and starts anew at compile().
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, Union
+
+import numpy as np
 
 from flexflow.core import AdamOptimizer, FFModel, SGDOptimizer
 from flexflow.keras import backend
 
 OptimizerLike = Union[str, "Optimizer", type["Optimizer"]]
+_UNSUPPORTED = (
+    "amsgrad",
+    "clipnorm",
+    "clipvalue",
+    "decay",
+    "ema_momentum",
+    "ema_overwrite_frequency",
+    "global_clipnorm",
+    "gradient_accumulation_steps",
+    "loss_scale_factor",
+    "use_ema",
+)
 
 
 class Optimizer:
@@ -27,25 +40,15 @@ class Optimizer:
 
     def __init__(
         self,
-        learning_rate: float,
+        learning_rate: float = 0.01,
         weight_decay: float | None = None,
         name: str | None = None,
         lr: float | None = None,
         **unsupported: Any,
     ) -> None:
         kind = type(self).__name__
-        known = (
-            "clipnorm",
-            "clipvalue",
-            "global_clipnorm",
-            "use_ema",
-            "loss_scale_factor",
-            "decay",
-            "amsgrad",
-        )
-        known += ("ema_momentum", "ema_overwrite_frequency", "gradient_accumulation_steps")
         for argument, value in unsupported.items():
-            if argument not in known:
+            if argument not in _UNSUPPORTED:
                 raise TypeError(f"{kind}: unknown argument {argument!r}")
             backend.refuse(kind, neutral=(None, False, 0, 0.0), **{argument: value})
         self.name = name or kind
@@ -81,7 +84,11 @@ class Optimizer:
 
 
 def _number(who: str, value: Any) -> float:
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value < float("inf"):
+    if (
+        not isinstance(value, (int, float, np.number))
+        or isinstance(value, bool)
+        or not 0 <= value < float("inf")
+    ):
         raise ValueError(f"{who}={value!r}, expected a number >= 0")
     return float(value)
 
@@ -118,7 +125,7 @@ class SGD(Optimizer):
         **arguments: Any,
     ) -> None:
         super().__init__(learning_rate, weight_decay, name, **arguments)
-        if not isinstance(momentum, Real) or not 0 <= momentum < 1:
+        if not isinstance(momentum, (int, float)) or not 0 <= momentum < 1:
             raise ValueError(f"SGD: momentum={momentum!r}, expected a number in [0, 1)")
         self.momentum, self.nesterov = float(momentum), bool(nesterov)
         if self.nesterov and not self.momentum:
@@ -170,9 +177,9 @@ class Adam(Optimizer):
         # Keras takes the decay off the weight; the core's Adam adds it to the gradient.
         backend.refuse("Adam", neutral=(None, 0, 0.0), weight_decay=weight_decay)
         for key, beta in (("beta_1", beta_1), ("beta_2", beta_2)):
-            if not isinstance(beta, Real) or not 0 <= beta < 1:
+            if not isinstance(beta, (int, float)) or not 0 <= beta < 1:
                 raise ValueError(f"Adam: {key}={beta!r}, expected a number in [0, 1)")
-        if not isinstance(epsilon, Real) or not epsilon > 0:
+        if not isinstance(epsilon, (int, float)) or not epsilon > 0:
             raise ValueError(f"Adam: epsilon={epsilon!r}, expected a number above 0")
         self.beta_1, self.beta_2, self.epsilon = float(beta_1), float(beta_2), float(epsilon)
 

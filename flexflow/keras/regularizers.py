@@ -18,7 +18,7 @@ class Regularizer:
 
     def __init__(self, l1: float = 0.0, l2: float = 0.0) -> None:
         for name, value in (("l1", l1), ("l2", l2)):
-            if not (np.isscalar(value) and np.isfinite(value) and value >= 0):
+            if not isinstance(value, (int, float)) or not 0 <= value < float("inf"):
                 raise ValueError(f"{type(self).__name__}: {name}={value!r}, expected a number >= 0")
         self.l1, self.l2 = float(l1), float(l2)
 
@@ -58,8 +58,8 @@ class L1L2(Regularizer):
     """
 
 
-_BY_NAME = {"l1": lambda: L1(), "l2": lambda: L2(), "l1_l2": lambda: L1L2(0.01, 0.01)}
-_BY_NAME.update({"L1": _BY_NAME["l1"], "L2": _BY_NAME["l2"], "L1L2": _BY_NAME["l1_l2"]})
+_BY_NAME = {"l1": (0.01, 0.0), "l2": (0.0, 0.01), "l1_l2": (0.01, 0.01)}
+_BY_NAME.update(L1=_BY_NAME["l1"], L2=_BY_NAME["l2"], L1L2=_BY_NAME["l1_l2"])
 
 
 def get(identifier: RegularizerLike, who: str = "regularizer") -> Regularizer | None:
@@ -77,7 +77,7 @@ def get(identifier: RegularizerLike, who: str = "regularizer") -> Regularizer | 
     if isinstance(identifier, str):
         if identifier not in _BY_NAME:
             raise ValueError(f"{who}={identifier!r} is unknown; known are 'l1', 'l2' and 'l1_l2'")
-        return _BY_NAME[identifier]()
+        return L1L2(*_BY_NAME[identifier])
     raise NotImplementedError(
         f"{who}={identifier!r}: only L1, L2 and L1L2 are supported, or their names"
     )

@@ -138,12 +138,14 @@ class Builder:
 
     def _bring(self, value: Constant, learnt: bool) -> Tensor:
         if value.name not in self._brought:
-            array = value.array
+            array, model = value.array, self._ffmodel
+            tensor = (
+                model.create_parameter(array.shape, array.dtype, name=value.name)
+                if learnt
+                else model.create_constant(array.shape, array, array.dtype, value.name)
+            )
             if learnt:
-                tensor = self._ffmodel.create_parameter(array.shape, array.dtype, name=value.name)
-                tensor.set_weights(self._ffmodel, array)
-            else:
-                tensor = self._ffmodel.create_constant(array.shape, array, array.dtype, value.name)
+                tensor.set_tensor(model, array)
             self._brought[value.name] = tensor
         return self._brought[value.name]
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import TYPE_CHECKING, Any, Union
 
 import torch
 from torch import nn
 
 from flexflow.core import DataType, FFModel, Tensor
+
+if TYPE_CHECKING:
+    from typing import TypeGuard
 
 # A tensor on an edge of a traced graph: one of FlexFlow's, or one of PyTorch's that is there
 # without any input (a parameter, a buffer, a constant).
@@ -41,7 +44,7 @@ class Missing:
     constant: bool = False
 
 
-def is_tensor(value: Any) -> bool:
+def is_tensor(value: Any) -> TypeGuard[Value]:
     """Whether a value is a tensor, FlexFlow's or PyTorch's."""
     return isinstance(value, (Tensor, torch.Tensor))
 
@@ -153,9 +156,9 @@ class Builder:
 
     def floating(self, value: Value) -> Value:
         """A tensor as PyTorch hands it to a function of real numbers: integers become floats."""
-        return (
-            value if dtype(value).is_floating_point else self.cast(value, torch.get_default_dtype())
-        )
+        if dtype(value).is_floating_point:
+            return value
+        return self.cast(value, torch.get_default_dtype())
 
     def promote(self, x: Any, y: Any, floating: bool = False) -> tuple[Any, Any]:
         """Two operands, a tensor at least, in the type in which PyTorch lets them meet; numbers
@@ -167,7 +170,8 @@ class Builder:
         met = torch.result_type(_example(x), _example(y))
         if floating and not met.is_floating_point:
             met = torch.get_default_dtype()
-        return tuple(self.cast(one, met) if is_tensor(one) else one for one in (x, y))
+        first, second = (self.cast(one, met) if is_tensor(one) else one for one in (x, y))
+        return first, second
 
 
 def _example(operand: Any) -> Any:

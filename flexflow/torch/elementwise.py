@@ -4,7 +4,7 @@ activations, casts."""
 from __future__ import annotations
 
 import operator
-from typing import Any, Union
+from typing import Any, Union, cast
 
 import torch
 import torch.nn.functional as fn
@@ -79,17 +79,19 @@ def reciprocal(b: Builder, input: Value) -> Tensor:
 
 @lowers(torch.pow, operator.pow, operator.ipow, "pow", "pow_")
 def power(b: Builder, input: Operand, exponent: Operand) -> Tensor:
-    if is_tensor(exponent):
+    if is_tensor(exponent) or not is_tensor(input):
         raise UnsupportedError("exponent: a tensor, but only a number is supported")
-    return b.op("pow", b.floating(input), exponent=exponent)
+    if not dtype(input).is_floating_point:
+        raise UnsupportedError(f"a power of {dtype(input)}, but only floats are supported")
+    return b.op("pow", input, exponent=exponent)
 
 
-@lowers(torch.maximum, "maximum", "fmax")
+@lowers(torch.maximum, "maximum")
 def maximum(b: Builder, input: Value, other: Value) -> Tensor:
     return b.op("maximum", *b.promote(input, other))
 
 
-@lowers(torch.minimum, "minimum", "fmin")
+@lowers(torch.minimum, "minimum")
 def minimum(b: Builder, input: Value, other: Value) -> Tensor:
     return b.op("minimum", *b.promote(input, other))
 
@@ -110,9 +112,9 @@ def times(b: Builder, operand: Operand, alpha: Number) -> Operand:
     """The second operand of ``add`` and ``sub``, scaled."""
     if alpha == 1:
         return operand
-    return (
-        b.step("scalar_multiply", operand, scalar=alpha) if is_tensor(operand) else operand * alpha
-    )
+    if is_tensor(operand):
+        return b.step("scalar_multiply", operand, scalar=alpha)
+    return cast(Number, operand) * alpha
 
 
 # ---- functions of one tensor ----
@@ -169,14 +171,14 @@ def gelu(b: Builder, input: Value, approximate: str = "none") -> Tensor:
     return b.op("gelu", b.floating(input), approximate=approximate == "tanh")
 
 
-@lowers(fn.hardtanh, fn.hardtanh_, nn.Hardtanh)
+@lowers(fn.hardtanh, fn.hardtanh_, nn.Hardtanh, nn.ReLU6)
 def hardtanh(
     b: Builder, input: Value, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Value:
     return clamp(b, input, min_val, max_val)
 
 
-@lowers(fn.relu6, nn.ReLU6)
+@lowers(fn.relu6)
 def relu6(b: Builder, input: Value, inplace: bool = False) -> Value:
     return clamp(b, input, 0, 6)
 
@@ -219,7 +221,7 @@ def type_as(b: Builder, input: Value, other: Value) -> Value:
     return b.cast(input, dtype(other))
 
 
-def _cast(target: torch.dtype, name: str) -> None:
+def _conversion(target: torch.dtype, name: str) -> None:
     """A row for a method that is a cast."""
 
     @lowers(name)
@@ -236,7 +238,7 @@ for _dtype, _name in (
         (torch.bool, "bool"),
     ),
 ):
-    _cast(_dtype, _name)
+    _conversion(_dtype, _name)
 
 
 @lowers(torch.clone, nn.Identity, "contiguous", "clone", "cpu", "cuda")

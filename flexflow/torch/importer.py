@@ -20,8 +20,8 @@ FAMILIES = (elementwise, layers, reductions, shapes)
 
 
 class _BufferTracer(fx.Tracer):
-    """Records what is done to buffers. Without it, code that changes one does so while it is traced,
-    and a buffer cannot be cut to a traced size."""
+    """Records what is done to buffers. Without it, code that changes one does so while it is being
+    traced, and a buffer cannot be cut to a traced size."""
 
     proxy_buffer_attributes = True
 
@@ -148,7 +148,7 @@ class Importer:
         if missing:
             return Missing(constant=shapes.is_question(row, bound.arguments))
         value = row.lower(self._builder, *bound.args, **bound.kwargs)
-        if inplace.is_inplace(node, bound.arguments):
+        if inplace.is_inplace(node):
             self._values[inplace.changed(node, bound.args[0])] = value
         return value
 
@@ -180,7 +180,7 @@ class Importer:
         args, kwargs = self._operands(node.args), self._operands(node.kwargs)
         if self._missing(node):
             return Missing(constant=True)
-        if inplace.is_inplace(node, kwargs):
+        if inplace.is_inplace(node):
             inplace.changed(node, args[0])
         state = torch.get_rng_state()
         if node.op == "call_method":

@@ -8,11 +8,10 @@ used later is refused.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import fx
+from torch import fx, nn
 
 from flexflow.torch.rows import UnsupportedError
 
@@ -20,50 +19,24 @@ _OPERATORS = {operator.iadd, operator.isub, operator.imul, operator.itruediv, op
 
 # What may return its input's memory: methods and functions by name, modules by class.
 _VIEWS = {
-    "broadcast_to",
-    "chunk",
-    "contiguous",
-    "cpu",
-    "double",
-    "expand",
-    "expand_as",
-    "flatten",
-    "float",
-    "getattr",
-    "getitem",
-    "half",
-    "narrow",
-    "permute",
-    "reshape",
-    "reshape_as",
-    "select",
-    "split",
-    "squeeze",
-    "swapaxes",
-    "swapdims",
-    "t",
-    "to",
-    "transpose",
-    "type_as",
-    "unbind",
-    "unflatten",
-    "unsqueeze",
-    "view",
-    "view_as",
-    "dropout",
-    "Dropout",
-    "Flatten",
-    "Identity",
-    "Unflatten",
+    *("broadcast_to", "chunk", "contiguous", "cpu", "double", "dropout", "expand", "expand_as"),
+    *("flatten", "float", "getattr", "getitem", "half", "narrow", "permute", "reshape"),
+    *("reshape_as", "select", "split", "squeeze", "swapaxes", "swapdims", "t", "to", "transpose"),
+    *("type_as", "unbind", "unflatten", "unsqueeze", "view", "view_as"),
+    *("Dropout", "Flatten", "Identity", "Unflatten"),
 }
 
 
-def is_inplace(node: fx.Node, arguments: Mapping[str, Any]) -> bool:
+def is_inplace(node: fx.Node) -> bool:
     """Whether a call changes its first argument."""
-    if node.target in _OPERATORS or arguments.get("inplace", False):
-        return True
+    if node.op == "call_module":
+        return bool(getattr(_module(node), "inplace", False))
     name = _name(node)
-    return node.op != "call_module" and name.endswith("_") and not name.endswith("__")
+    return (
+        node.target in _OPERATORS
+        or bool(node.kwargs.get("inplace", False))
+        or (name.endswith("_") and not name.endswith("__"))
+    )
 
 
 def changed(node: fx.Node, value: Any) -> fx.Node:
@@ -81,7 +54,8 @@ def changed(node: fx.Node, value: Any) -> fx.Node:
         raise UnsupportedError("it changes a parameter, a buffer or a constant in place")
     place = {other: at for at, other in enumerate(node.graph.nodes)}
     target = node.all_input_nodes[0]
-    for other in _aliases(target, node):
+    older = [other for other in _aliases(target, node) if place[other] < place[node]]
+    for other in older:
         if any(place[user] > place[node] for user in other.users):
             raise UnsupportedError(
                 f"it works in place on '{target.name}', of which the view '{other.name}' is used "
@@ -106,11 +80,16 @@ def _shares(node: fx.Node, source: fx.Node) -> bool:
     """Whether a call may return the memory of its first argument, which is ``source``."""
     if not node.all_input_nodes or node.all_input_nodes[0] is not source:
         return False
-    return _name(node) in _VIEWS or is_inplace(node, node.kwargs)
+    return _name(node) in _VIEWS or is_inplace(node)
 
 
 def _name(node: fx.Node) -> str:
     if node.op == "call_module":
-        owner = node.graph.owning_module
-        return type(owner.get_submodule(str(node.target))).__name__ if owner is not None else ""
+        return type(_module(node)).__name__
     return str(getattr(node.target, "__name__", node.target))
+
+
+def _module(node: fx.Node) -> nn.Module:
+    owner = node.graph.owning_module
+    assert owner is not None
+    return owner.get_submodule(str(node.target))

@@ -6,7 +6,7 @@ import functools
 import math
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Any, Union
+from typing import Any, Callable, Union
 
 import torch
 from torch import nn
@@ -261,7 +261,7 @@ def numel(b: Builder, input: Value) -> int:
 def attribute(b: Builder, input: Any, name: str) -> Any:
     if not is_tensor(input):
         return getattr(input, name)
-    answers = {
+    answers: dict[str, Callable[[], Any]] = {
         "shape": lambda: torch.Size(shape(input)),
         "ndim": lambda: len(shape(input)),
         "dtype": lambda: dtype(input),

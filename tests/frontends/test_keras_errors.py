@@ -145,6 +145,13 @@ MODELS: dict[str, Row] = {
     "an array as input": (lambda: Model(X, Input((4,))), TypeError, "expected what Input"),
     "names twice": (twice_named, ValueError, "two layers have the name 'x'"),
     "a model of one's own": (lambda: type("Mine", (Model,), {})(), NotImplementedError, "call\\(\\) of one's own"),
+    "a model of one's own, prepared": (
+        lambda: type("Mine", (Model,), {"__init__": lambda self: Model.__init__(self)})(), NotImplementedError, "one's own"
+    ),
+    "weights of a Sequential without a shape": (
+        lambda: Sequential([layers.Dense(2)]).get_weights(), ValueError, "not built yet"
+    ),
+    "name": (lambda: layers.Dense(2, name=3), TypeError, "name=3, expected a string"),
     "running two outputs": (lambda: two_outputs().predict(X), NotImplementedError, "2 outputs"),
     "compiling two outputs": (lambda: two_outputs().compile("sgd", "mse"), NotImplementedError, "2 outputs"),
     "shape of a nested model": (lambda: model()(Input((5,))), ValueError, r"shapes \[\(None, 5\)\], expected"),
@@ -273,6 +280,7 @@ ROWS = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:.*read as images")
 @pytest.mark.parametrize(("call", "error", "message"), ROWS)
 def test_message(call: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):

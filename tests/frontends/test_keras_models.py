@@ -4,6 +4,8 @@ images, freezing.
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 
 import numpy as np
@@ -157,6 +159,25 @@ def test_two_models_trained_in_turn_as_gans_are() -> None:
         critic.trainable = False
 
 
+def test_memory_is_freed_with_the_last_reference() -> None:
+    gc.disable()
+    try:
+        shared = layers.Dense(3, input_shape=(4,))
+        model = Sequential([shared, layers.BatchNormalization(), layers.Dense(1)])
+        model.compile("adam", "mse")
+        model.fit(random(6, 4), random(6, 1), verbose=0)
+        freed = weakref.ref(model.ffmodel)
+        kernel = model.get_weights()[0]
+        del model
+        # The shared layer has its values in the model that trained it last, so it keeps that.
+        assert freed() is not None
+        np.testing.assert_array_equal(shared.get_weights()[0], kernel)
+        del shared
+        assert freed() is None
+    finally:
+        gc.enable()
+
+
 # ---- nesting ----
 
 
@@ -285,6 +306,7 @@ def test_an_image_may_be_the_output() -> None:
 
 def test_a_chain_of_image_layers_is_turned_once() -> None:
     source = x = Input((8, 8, 3))
+    x = layers.Add()([layers.Conv2D(3, 3, padding="same")(x), layers.MaxPooling2D(1)(x)])
     for _ in range(3):
         x = layers.ReLU()(layers.BatchNormalization()(layers.Conv2D(4, 3, padding="same")(x)))
     model = Model(source, layers.Flatten()(layers.MaxPooling2D()(x)))
@@ -303,6 +325,22 @@ def test_batch_normalization_moves_its_statistics_as_keras_does() -> None:
     _, _, mean, variance = model.get_weights()
     np.testing.assert_allclose(mean, 0.1 * x.mean(0), 1e-4, 1e-6)
     np.testing.assert_allclose(variance, 0.9 + 0.1 * x.var(0), 1e-4)
+    expected = (x - mean) / np.sqrt(variance + 1e-3)
+    np.testing.assert_allclose(model.predict(x, verbose=0), expected, 1e-4, 1e-5)
+
+
+def test_batch_normalization_without_scale_and_center() -> None:
+    layer = layers.BatchNormalization(center=False, scale=False)
+    model = Sequential([Input((4,)), layer])
+    assert [w.name for w in model.weights] == ["moving_mean", "moving_variance"]
+    model.compile(optimizers.SGD(0.1), "mse")
+    # As many samples as features, then others: the batch must not be mistaken for the channels.
+    for rows in (4, 7):
+        x = random(rows, 4)
+        z = (x - x.mean(0)) / np.sqrt(x.var(0) + 1e-3)
+        loss = model.train_on_batch(x, np.zeros((rows, 4)))
+        assert loss == pytest.approx(np.square(z).mean(), rel=1e-4)
+    mean, variance = model.get_weights()
     expected = (x - mean) / np.sqrt(variance + 1e-3)
     np.testing.assert_allclose(model.predict(x, verbose=0), expected, 1e-4, 1e-5)
 
@@ -361,6 +399,19 @@ def test_a_sequential_learns_its_input_shape_from_data() -> None:
     model.compile("sgd", "mse")
     model.fit(random(4, 5), random(4, 1), verbose=0)
     assert model.input_shape == (None, 5) and len(model.get_weights()) == 4
+
+
+def test_a_layer_that_does_not_fit_leaves_a_sequential_as_it_was() -> None:
+    model = Sequential([Input((4,)), layers.Dense(3)])
+    with pytest.raises(ValueError, match="expected 4 axes"):
+        model.add(layers.Conv2D(2, 3))
+    assert len(model.layers) == 1 and model.predict(random(1, 4), verbose=0).shape == (1, 3)
+    later = Sequential([layers.Flatten(), layers.Conv2D(2, 3)])
+    for _ in range(2):
+        with pytest.raises(ValueError, match="expected 4 axes"):
+            later.predict(random(1, 4), verbose=0)
+    later.pop()
+    assert later.predict(random(1, 4), verbose=0).shape == (1, 4)
 
 
 def test_add_and_pop() -> None:

@@ -1,4 +1,4 @@
-"""Files as PyTorch's exporters write them: training step by step, what is learnt in them, and messages."""
+"""Files as PyTorch's exporters write them: training step by step, what is learnt, and messages."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def export(module: nn.Module, example: Any, exporter: str, training: bool) -> An
 
 
 def build(exporter: str, example: Any, training: bool, renamed: Collection[str]) -> Any:
-    """Build the file of a module; ``renamed`` are the weights that the exporter folds into others."""
+    """Build the file of a module; ``renamed`` are weights that the exporter folds into others."""
 
     def of(module: nn.Module) -> Any:
         def into(ffmodel: Any, inputs: Any) -> Any:
@@ -130,8 +130,8 @@ CNN = nn.Sequential(
     *(nn.Flatten(), nn.Linear(6 * 3 * 4, 5), nn.LogSoftmax(dim=1)),
 )
 MLP = nn.Sequential(nn.Linear(7, 9), nn.ReLU(), nn.Linear(9, 5), nn.Sigmoid(), nn.Linear(5, 3))
-# What a network is fed with, and the weights that lose their names: a dense layer over more than rows is written as a
-# product with its transposed kernel.
+# What a network is fed with, and the weights that lose their names: a dense layer over more than
+# rows is written as a product with its transposed kernel.
 NETWORKS = {
     "mlp": (MLP, rand(6, 7), {}),
     "cnn": (CNN, rand(3, 1, 9, 13), {}),
@@ -180,7 +180,7 @@ def test_resnet_trains() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 @pytest.mark.parametrize("exporter", EXPORTERS)
 def test_resnet_for_inference(exporter: str) -> None:
-    """Exported for inference, it is folded into the convolutions; the results are those of eval()."""
+    """Exported for inference, normalisation is folded into convolutions; results are eval()'s."""
     torch.manual_seed(3)
     data = rand(4, 3, 9, 7)
     module = ResNet().eval()
@@ -417,3 +417,20 @@ def test_onnx_is_imported_late() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout == "flexflow.onnx needs the onnx package: pip install 'flexflow[onnx]'\n"
+
+
+def test_docstrings() -> None:
+    import doctest
+
+    import flexflow.onnx.model
+
+    result = doctest.testmod(flexflow.onnx.model)
+    assert result.attempted > 5 and result.failed == 0
+
+
+def test_example() -> None:
+    pytest.importorskip("sklearn")
+    command = [sys.executable, "-m", "examples.python.onnx.digits_cnn"]
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,5 +1,5 @@
-"""Every row of the ONNX table, with each attribute and in each of its versions, in hand-made graphs: results against
-ONNX's reference implementation, gradients against differences of it."""
+"""Every row of the ONNX table, with each attribute, in each of its versions, in hand-made graphs:
+results against ONNX's reference implementation, gradients against differences of it."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_softmax(op_type: str) -> None:
 
 
 def old_softmax(op_type: str, attributes: dict[str, int]) -> None:
-    """Before version 13: over all axes from ``axis`` on, which the reference implementation has not."""
+    """Before version 13: over all axes from ``axis`` on, which the reference has not."""
     values = r(2, 3, 4)
     at = attributes.get("axis", 1) % 3
     rows = values.reshape(int(np.prod(values.shape[:at])), -1)
@@ -440,7 +440,7 @@ def test_batch_normalization() -> None:
 
 
 def test_batch_normalization_trains() -> None:
-    """The statistics move as ONNX says: with the variance of the batch, not with n / (n - 1) of it."""
+    """The statistics move as ONNX says: with the batch's variance, not n / (n - 1) of it."""
     one = node("BatchNormalization", "x g b m v", "y p q", training_mode=1, momentum=0.75)
     proto = model([one], IMAGES, STATISTICS, 15, ["y"])
     everything = model([one], IMAGES, STATISTICS, 15, ["y", "p", "q"])

@@ -1,9 +1,10 @@
-"""Whole networks from PyTorch: training step by step, modes, shared and frozen weights, messages."""
+"""Whole networks from PyTorch: training step by step, modes, shared weights, messages."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ from flexflow.core import (  # noqa: E402
     SGDOptimizer,
 )
 from flexflow.torch.model import PyTorchModel  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def rand(*shape: int) -> np.ndarray:
@@ -195,7 +198,7 @@ def predict(ffmodel: FFModel, output: Any, data: np.ndarray) -> np.ndarray:
 
 # ---- modes ----
 def test_training_mode_switches() -> None:
-    """A module in training mode drops out while it trains, and predicts as PyTorch's eval() does."""
+    """In training mode, a module drops out while it trains, and predicts as in eval()."""
     module = nn.Sequential(nn.BatchNorm1d(5), nn.Dropout(0.5))
     module[0].running_mean += 0.5
     ffmodel, (output,), _ = import_(module, [64, 5])
@@ -249,6 +252,21 @@ def test_inplace_under_a_view_is_refused() -> None:
 
     with pytest.raises(NotImplementedError, match=r"Tensor.add_\(\) 'add_'.*'view'"):
         import_(Aliased(), [3, 5])
+
+
+def test_inplace_twice_over_a_view_is_refused() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.relu = nn.ReLU(inplace=True)
+
+        def forward(self, x: Any) -> Any:
+            y = x * 2
+            self.relu(y).add_(1)
+            return y
+
+    with pytest.raises(NotImplementedError, match="of which the view 'mul' is used later"):
+        import_(Twice(), [3, 5])
 
 
 def test_inplace_on_a_buffer_is_refused() -> None:
@@ -440,3 +458,20 @@ def test_torch_is_imported_late() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout == "flexflow.torch needs PyTorch: pip install 'flexflow[torch]'\n"
+
+
+def test_docstrings() -> None:
+    import doctest
+
+    import flexflow.torch.model
+
+    result = doctest.testmod(flexflow.torch.model)
+    assert result.attempted > 5 and result.failed == 0
+
+
+@pytest.mark.parametrize("name", ["mlp", "resnet_digits"])
+def test_example(name: str) -> None:
+    pytest.importorskip("sklearn")
+    command = [sys.executable, "-m", f"examples.python.torch.{name}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stdout + done.stderr

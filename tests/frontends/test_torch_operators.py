@@ -197,7 +197,7 @@ FUNCTIONS = {
     "questions": (lambda x: x * x.dim() + x.numel() + x.ndim + x.shape[-1], A),
     "several": (lambda x, y: (x + y, [x * y, {"more": x - y}["more"]]), A, B),
 }
-MODULES = {
+MODULES_CASES = {
     "Linear": (nn.Linear(4, 5), r(3, 4)),
     "Linear no bias": (nn.Linear(4, 5, bias=False), r(3, 2, 4)),
     "Conv2d": (nn.Conv2d(4, 6, (3, 2), (2, 1), (1, 2), (1, 2), groups=2), r(2, 4, 7, 9)),
@@ -249,7 +249,7 @@ def test_function(function: Any, inputs: list[np.ndarray], dtype: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:Implicit dimension choice")
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
-@pytest.mark.parametrize(("module", "inputs"), cases(MODULES))
+@pytest.mark.parametrize(("module", "inputs"), cases(MODULES_CASES))
 def test_module(module: nn.Module, inputs: list[np.ndarray], dtype: str) -> None:
     torch.manual_seed(0)
     for parameter in module.parameters():
@@ -257,3 +257,38 @@ def test_module(module: nn.Module, inputs: list[np.ndarray], dtype: str) -> None
     if "Embedding" in type(module).__name__ and module.padding_idx is not None:
         module.weight.data[module.padding_idx] = 0
     Peers(module, inputs, build, dtype).check()
+
+
+# What a module says twice, or what only speaks of sizes that its weights have.
+SAID_ELSEWHERE = {
+    "in_features",
+    "out_features",
+    "in_channels",
+    "out_channels",
+    "num_features",
+    "num_embeddings",
+    "embedding_dim",
+    "affine",
+    "elementwise_affine",
+    "track_running_stats",  # without it there are no statistics, which is refused
+    "output_padding",  # of transposed convolutions
+    "kernel_size",  # of a convolution; the weight's
+}
+
+
+def test_no_attribute_of_a_module_is_forgotten() -> None:
+    from flexflow.torch import importer  # fills the tables
+    from flexflow.torch.rows import MODULES
+
+    assert importer.FAMILIES
+    for kind, row in MODULES.items():
+        unknown = set(getattr(kind, "__constants__", ())) - set(row.signature.parameters)
+        assert unknown <= SAID_ELSEWHERE, f"{kind.__name__}: {unknown - SAID_ELSEWHERE}"
+
+
+def test_every_row_is_tested_by_name() -> None:
+    """A new module needs a line above."""
+    from flexflow.torch.rows import MODULES
+
+    named = {type(layer) for module, *_ in MODULES_CASES.values() for layer in module.modules()}
+    assert set(MODULES) - named - {nn.Dropout, nn.BatchNorm3d} == set()

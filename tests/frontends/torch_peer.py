@@ -63,7 +63,7 @@ class Peers:
         return leaves, torch.utils._pytree.tree_leaves(results)
 
     def check(self, steps: int = 3) -> None:
-        """Compare all results; then the loss, gradients and weights of some steps of training on the
+        """Compare all results; then loss, gradients and weights of some steps of training on the
         first one."""
         state = copy.deepcopy(self.module.state_dict())
         _, expected = self.forward()

@@ -11,7 +11,7 @@ from flexflow.keras.datasets import digits
 
 
 class Best(Callback):
-    """Adds the best validation accuracy so far to the logs, where the bar and the History see it."""
+    """Adds the best validation accuracy so far to the logs, for the bar and the History to see."""
 
     best = 0.0
 

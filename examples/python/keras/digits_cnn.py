@@ -1,13 +1,10 @@
-"""Trains a convolutional network on UCI's handwritten digits (8 x 8, with scikit-learn; nothing is
-downloaded).
+"""Trains a convolutional network on UCI's handwritten digits, 8 x 8, which come with scikit-learn.
 
-    python -m examples.python.keras.digits_cnn
+python -m examples.python.keras.digits_cnn [-b BATCH_SIZE]
 
 Prints a progress bar with loss and accuracy for every epoch, and the accuracy on digits that were
 held out.
 """
-
-import argparse
 
 from flexflow.keras import Input, Sequential, layers, utils
 from flexflow.keras.datasets import digits
@@ -31,11 +28,6 @@ def build() -> Sequential:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--epochs", type=int, default=20)
-    parser.add_argument("--batch-size", type=int, default=32)
-    options = parser.parse_args()
-
     utils.set_random_seed(1)
     (x_train, y_train), (x_test, y_test) = digits.load_data()
     x_train, x_test = (x[..., None] / 16.0 for x in (x_train, x_test))
@@ -43,9 +35,7 @@ def main() -> None:
     model = build()
     model.summary()
     model.compile(optimizer="adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"])
-    model.fit(
-        x_train, y_train, batch_size=options.batch_size, epochs=options.epochs, validation_split=0.1
-    )
+    model.fit(x_train, y_train, epochs=20, validation_split=0.1)
     loss, accuracy = model.evaluate(x_test, y_test, verbose=0)
     print(f"held-out test: loss {loss:.4f}, accuracy {accuracy:.4f} on {len(x_test)} digits")
     assert accuracy >= 0.97, f"test accuracy {accuracy:.4f}, expected at least 0.97"

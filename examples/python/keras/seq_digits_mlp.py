@@ -2,7 +2,7 @@
 
 python -m examples.python.keras.seq_digits_mlp
 
-FlexFlow's seq_mnist_mlp on data that need no download: initializers, dropout, callbacks, evaluation.
+FlexFlow's seq_mnist_mlp on data that need no download.
 """
 
 from flexflow.keras import Sequential, initializers, layers, optimizers

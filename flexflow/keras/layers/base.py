@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Union
 
@@ -12,7 +13,7 @@ from flexflow.keras.graph import KerasTensor, Node, Shape
 from flexflow.keras.variable import Variable
 
 if TYPE_CHECKING:
-    from flexflow.keras.lowering import Lowering, Value
+    from flexflow.keras.lowering import Lowering
 
 Tensors = Union[KerasTensor, list[KerasTensor]]
 
@@ -45,6 +46,8 @@ class Layer:
 
     def __init__(self, name: str | None = None, trainable: bool = True, **arguments: Any) -> None:
         kind = type(self).__name__
+        if not isinstance(name, (str, type(None))):
+            raise TypeError(f"{kind}: name={name!r}, expected a string")
         self.name = name or backend.unique_name(backend.snake_case(kind))
         self.batch_shape = _batch_shape(kind, arguments)
         backend.refuse(kind, neutral=(None, "float32"), dtype=arguments.pop("dtype", None))
@@ -52,7 +55,7 @@ class Layer:
             raise TypeError(f"{kind}: unknown argument {next(iter(arguments))!r}")
         self._trainable = bool(trainable)
         self.built = False
-        self.nodes: list[Node] = []
+        self._nodes: list[weakref.ref[Node]] = []
         self._variables: list[Variable] = []
         self._fixed_axes: dict[int, int] = {}
 
@@ -75,8 +78,11 @@ class Layer:
         """The dtype of the output."""
         return input_dtype if self.any_dtype else backend.floatx()
 
-    def lower(self, to: Lowering, *inputs: Value) -> Value:
-        """Add the layer to an FFModel."""
+    # Any keywords, so that a subclass may name its inputs.
+    def lower(self, to: Lowering, *inputs: Any, **_: Any) -> Any:
+        """Add the layer to the FFModel ``to.ff``: from the Value of each input to that of the
+        output.
+        """
         raise NotImplementedError(
             f"{type(self).__name__}: layers of one's own are not supported yet; "
             "put the layers of flexflow.keras together"
@@ -111,16 +117,17 @@ class Layer:
                 )
         shapes = [tensor.shape for tensor in tensors]
         self.check_inputs(shapes)
-        shape = shapes if isinstance(inputs, (list, tuple)) else shapes[0]
+        shape = shapes[0] if len(shapes) == 1 else shapes
         if not self.built:
             self.build(shape)
         node = self._make_node(tensors, shape, training)
-        self.nodes.append(node)
-        return node.outputs[0] if len(node.outputs) == 1 else list(node.outputs)
+        self._nodes.append(weakref.ref(node))
+        outputs = node.outputs
+        return outputs[0] if len(outputs) == 1 else outputs
 
     def _make_node(self, tensors: list[KerasTensor], shape: Any, training: bool | None) -> Node:
         dtype = self.compute_output_dtype(tensors[0].dtype)
-        return Node(self, tensors, [self.compute_output_shape(shape)], [dtype], training)
+        return Node(self, tensors, [(self.compute_output_shape(shape), dtype)], training)
 
     def check_inputs(self, shapes: Sequence[Shape]) -> None:
         """Raise a ValueError unless inputs of these shapes suit the layer."""
@@ -262,7 +269,7 @@ class Layer:
     @property
     def output(self) -> Tensors:
         """The tensor, or the list of tensors, that the call returned."""
-        tensors = list(self._only_node("output").outputs)
+        tensors = self._only_node("output").outputs
         return tensors[0] if len(tensors) == 1 else tensors
 
     @property
@@ -274,6 +281,11 @@ class Layer:
     def output_shape(self) -> Any:
         """The shape of the output, or the list of shapes."""
         return shapes_of(self.output)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The calls of the layer whose results are still in use."""
+        return [node for node in (reference() for reference in self._nodes) if node is not None]
 
     def _only_node(self, what: str) -> Node:
         if len(self.nodes) != 1:
@@ -339,7 +351,9 @@ class InputLayer(Layer):
                 f"Input: dtype={dtype!r}, expected 'float32', 'int32' or 'int64'"
             )
         self.built = True
-        self.nodes.append(Node(self, (), [self.batch_shape], [self.dtype]))
+        # Kept here, unlike other layers' tensors: a Sequential may be given the layer alone.
+        self.tensor = Node(self, (), [(self.batch_shape, self.dtype)]).outputs[0]
+        self._nodes.append(weakref.ref(self.tensor.node))
 
 
 def Input(  # noqa: N802
@@ -369,4 +383,4 @@ def Input(  # noqa: N802
     """
     backend.refuse("Input", batch_size=batch_size, tensor=tensor)
     backend.refuse("Input", neutral=(None, False), sparse=sparse, ragged=ragged)
-    return InputLayer(shape, dtype, name=name, batch_input_shape=batch_shape).nodes[0].outputs[0]
+    return InputLayer(shape, dtype, name=name, batch_input_shape=batch_shape).tensor

@@ -7,17 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from flexflow.keras import backend
-from flexflow.keras.graph import Shape
+from flexflow.keras.graph import Shape, sizes
 from flexflow.keras.layers.base import Layer
 from flexflow.keras.lowering import Lowering, Value
-
-
-def _sizes(who: str, shape: Shape) -> tuple[int, ...]:
-    """All sizes but the batch's."""
-    sizes = tuple(size for size in shape[1:] if size is not None)
-    if len(sizes) != len(shape) - 1:
-        raise ValueError(f"{who}: got an input of shape {shape}, expected known sizes")
-    return sizes
 
 
 class Flatten(Layer):
@@ -40,7 +32,7 @@ class Flatten(Layer):
         self.data_format = backend.data_format_or_default(data_format, self._who)
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        return (None, math.prod(_sizes(self._who, input_shape)))
+        return (None, math.prod(sizes(input_shape)))
 
     def lower(self, to: Lowering, x: Value) -> Value:
         tensor = to.plain(x)
@@ -81,7 +73,7 @@ class Reshape(Layer):
             )
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
-        total = math.prod(_sizes(self._who, input_shape))
+        total = math.prod(sizes(input_shape))
         known = math.prod(size for size in self.target_shape if size != -1)
         rest = total // known if -1 in self.target_shape and known else 1
         if known * rest != total:
@@ -94,7 +86,7 @@ class Reshape(Layer):
     def lower(self, to: Lowering, x: Value) -> Value:
         tensor = to.plain(x)
         shape = self.compute_output_shape(tuple(tensor.dims))
-        return Value(to.ff.reshape(tensor, [tensor.dims[0], *shape[1:]], name=self.name))
+        return Value(to.ff.reshape(tensor, (tensor.dims[0], *sizes(shape)), name=self.name))
 
 
 class Permute(Layer):

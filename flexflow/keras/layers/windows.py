@@ -48,9 +48,8 @@ def padding_attributes(padding: Padding) -> dict[str, Any]:
 
 def split_image(shape: Shape, data_format: str) -> tuple[tuple[Any, Any], Any]:
     """(rows, columns) and channels of the shape of a batch of images."""
-    if data_format == "channels_last":
-        return shape[1:3], shape[3]
-    return shape[2:4], shape[1]
+    _, a, b, c = shape
+    return ((a, b), c) if data_format == "channels_last" else ((b, c), a)
 
 
 def join_image(sizes: tuple[Any, ...], channels: Any, data_format: str) -> Shape:

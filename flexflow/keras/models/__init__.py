@@ -6,3 +6,9 @@ from flexflow.keras.models.sequential import Sequential
 
 # FlexFlow's name for what Input() returns.
 Tensor = KerasTensor
+
+__all__ = [
+    "Model",
+    "Sequential",
+    "Tensor",
+]

@@ -19,11 +19,15 @@ class Compiled:
 
     name: str
     built: bool
-    trainable_weights: list[Variable]
 
     def __init__(self) -> None:
         self._settings: Settings | None = None
         self._program: Program | None = None
+
+    @property
+    def trainable_weights(self) -> list[Variable]:
+        """The weights that training changes."""
+        raise NotImplementedError
 
     def complete_graph(self, x: Any = None) -> Graph:
         """The graph of the model; a Sequential without an input shape takes it from data."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any, Union
 
 from flexflow.keras.graph import Graph, KerasTensor, Node, Shape
@@ -41,6 +42,7 @@ class Model(Trainer, Layer):
     """
 
     any_dtype = True
+    knows_its_graph = True  # from the start; a Sequential grows
 
     def __init__(
         self,
@@ -54,7 +56,7 @@ class Model(Trainer, Layer):
         self._graph: Graph | None = None
         if inputs is not None and outputs is not None:
             self._set_graph(_listed(inputs), _listed(outputs))
-        elif type(self).__init__ is Model.__init__:
+        elif self.knows_its_graph:
             raise NotImplementedError(
                 f"{self._who}: got no inputs and outputs; "
                 "models with a call() of one's own are not supported yet, "
@@ -63,9 +65,8 @@ class Model(Trainer, Layer):
 
     def _set_graph(self, inputs: Sequence[KerasTensor], outputs: Sequence[KerasTensor]) -> None:
         self._graph = Graph(inputs, outputs, self._who)
-        names = [layer.name for layer in self._graph.layers]
-        for name in names:
-            if names.count(name) > 1:
+        for name, count in Counter(layer.name for layer in self._graph.layers).items():
+            if count > 1:
                 raise ValueError(
                     f"{self._who}: two layers have the name {name!r}; give each its own"
                 )
@@ -179,8 +180,7 @@ class Model(Trainer, Layer):
             )
 
     def _make_node(self, tensors: list[KerasTensor], shape: Any, training: bool | None) -> Node:
-        outputs = self.outputs
-        return Node(self, tensors, [t.shape for t in outputs], [t.dtype for t in outputs], training)
+        return Node(self, tensors, [(t.shape, t.dtype) for t in self.outputs], training)
 
     def lower(self, to: Lowering, *inputs: Value) -> Any:
         return to.graph(self.complete_graph(), inputs)
@@ -188,16 +188,16 @@ class Model(Trainer, Layer):
     @property
     def weights(self) -> list[Variable]:
         """The weights of all layers, each once, in the order of the layers."""
-        found = {id(variable): variable for layer in self.layers for variable in layer.weights}
-        return list(found.values())
+        return self._unique(layer.weights for layer in self.layers)
 
     @property
     def trainable_weights(self) -> list[Variable]:
         """The weights that training changes."""
-        found = {
-            id(variable): variable for layer in self.layers for variable in layer.trainable_weights
-        }
-        return list(found.values())
+        return self._unique(layer.trainable_weights for layer in self.layers)
+
+    def _unique(self, groups: Iterable[list[Variable]]) -> list[Variable]:
+        self.complete_graph()  # raises for a Sequential that has no weights yet
+        return list({id(variable): variable for group in groups for variable in group}.values())
 
     @property
     def trainable(self) -> bool:
@@ -212,7 +212,7 @@ class Model(Trainer, Layer):
                 layer.trainable = value
 
 
-def _listed(tensors: Tensors) -> list[KerasTensor]:
+def _listed(tensors: Any) -> list[KerasTensor]:
     return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from flexflow.core import CompMode, DataSet, FFConfig, FFModel, PerfMetrics, SingleDataLoader
-from flexflow.keras.graph import Graph
+from flexflow.keras.graph import Graph, sizes
 from flexflow.keras.losses import Loss
 from flexflow.keras.lowering import Lowering, Value
 from flexflow.keras.metrics import Metric
@@ -56,19 +57,25 @@ class Program:
         self, graph: Graph, trainable: Sequence[Variable], settings: Settings, batch_size: int
     ) -> None:
         self.settings = settings
-        self.trainable = list(trainable)
+        self.trainable_ids = {id(variable) for variable in trainable}
         self.ff = FFModel(FFConfig(batch_size=batch_size))
         self._inputs = [
-            self.ff.create_tensor([batch_size, *tensor.shape[1:]], tensor.dtype, name=tensor.name)
+            self.ff.create_tensor(
+                [batch_size, *sizes(tensor.shape)], tensor.dtype, name=tensor.name
+            )
             for tensor in graph.inputs
         ]
         lowering = Lowering(self.ff, trainable)
         (output,) = lowering.graph(graph, [Value(tensor) for tensor in self._inputs])
         self._used = graph.used_inputs()
-        self._variables, self._parameters = lowering.variables, lowering.parameters
-        self._index = {id(variable): i for i, variable in enumerate(self._variables)}
-        self._regularized = [
-            v for v in self.trainable if v.regularizer is not None and id(v) in self._index
+        # Variables keep their home, so a home must not keep them; see Node.
+        self._variables = [weakref.ref(variable) for variable in lowering.variables]
+        self._parameters = lowering.parameters
+        self._index = {id(variable): i for i, variable in enumerate(lowering.variables)}
+        self._penalties = [
+            (variable.regularizer, parameter)
+            for variable, parameter in zip(lowering.variables, lowering.parameters)
+            if variable.regularizer is not None and id(variable) in self.trainable_ids
         ]
         self._compile(lowering, output)
 
@@ -97,11 +104,10 @@ class Program:
 
     def _penalty(self) -> float:
         """What regularizers add to the loss."""
-        total = 0.0
-        for variable in self._regularized:
-            assert variable.regularizer is not None
-            total += variable.regularizer(variable.numpy())
-        return total
+        return sum(
+            regularizer(parameter.get_weights(self.ff))
+            for regularizer, parameter in self._penalties
+        )
 
     # ---- running ----
 
@@ -141,7 +147,7 @@ class Program:
         """
         self._begin(feed, order)
         # A penalty is that of the weights before each step.
-        single = every_batch or (step == "train" and bool(self._regularized))
+        single = every_batch or (step == "train" and bool(self._penalties))
         means, batches = Means(), 0
         while batches < feed.steps:
             self._catch_up()
@@ -171,8 +177,9 @@ class Program:
 
     def _catch_up(self) -> None:
         """Take what may have been set since the last slice: weights, and the learning rate."""
-        for variable, parameter in zip(self._variables, self._parameters):
-            if not variable.is_at(self):
+        for reference, parameter in zip(self._variables, self._parameters):
+            variable = reference()
+            if variable is not None and not variable.is_at(self):
                 parameter.set_weights(self.ff, variable.to_core(variable.numpy()))
                 variable.move_to(self)
         if self._optimizer is not None and self.settings.optimizer is not None:

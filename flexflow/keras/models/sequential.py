@@ -32,6 +32,8 @@ class Sequential(Model):
     (None, 10)
     """
 
+    knows_its_graph = False
+
     def __init__(
         self,
         layers: Sequence[Any] | None = None,
@@ -80,7 +82,7 @@ class Sequential(Model):
                 raise ValueError(
                     f"{self._who}: an Input comes after other layers, expected it in front"
                 )
-            self._tensors = [layer.nodes[0].outputs[0]]
+            self._tensors = [layer.tensor]
             return
         if not isinstance(layer, Layer):
             raise TypeError(f"{self._who}: got {layer!r}, expected a layer")
@@ -94,9 +96,9 @@ class Sequential(Model):
             )
             if shape is not None:
                 self._start(shape, layer)
-        self._stack.append(layer)
         if self._tensors:
             self._extend(layer)
+        self._stack.append(layer)
 
     def _start(self, shape: Shape, first: Layer) -> None:
         dtype = (
@@ -125,8 +127,12 @@ class Sequential(Model):
         if not self._stack:
             raise ValueError(f"{self._who}: has no layers; add() some")
         self._start((None, *input_shape[1:]), self._stack[0])
-        for layer in self._stack:
-            self._extend(layer)
+        try:
+            for layer in self._stack:
+                self._extend(layer)
+        except Exception:
+            self._tensors = []
+            raise
         self._renew()
 
     def complete_graph(self, x: Any = None) -> Graph:

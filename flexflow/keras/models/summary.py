@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from flexflow.keras import backend
-from flexflow.keras.graph import Node
-from flexflow.keras.layers.base import Layer
 
 if TYPE_CHECKING:
     from flexflow.keras.models.functional import Model
@@ -52,23 +50,19 @@ def summarize(
 _COLUMNS = ("Layer (type)", "Output Shape", "Param #", "Connected to", "Trainable")
 
 
-def _rows(model: Model, expand_nested: bool, indent: str) -> Iterator[Row]:
+def _rows(model: Any, expand_nested: bool, indent: str) -> Iterator[Row]:
     nodes = {id(node) for node in model.complete_graph().nodes}
     for layer in model.layers:
         mine = [node for node in layer.nodes if id(node) in nodes] or layer.nodes[:1]
         yield (
             f"{indent}{layer.name} ({type(layer).__name__})",
-            _shapes(layer, mine[0]),
+            ", ".join(str(shape) for shape, _ in mine[0].specs),
             f"{layer.count_params():,}",
             ", ".join(tensor.name for node in mine for tensor in node.inputs),
             "Y" if layer.trainable else "N",
         )
         if expand_nested and hasattr(layer, "complete_graph"):
             yield from _rows(layer, True, f"{indent}  ")
-
-
-def _shapes(layer: Layer, node: Node) -> str:
-    return ", ".join(str(tensor.shape) for tensor in node.outputs)
 
 
 def _is_chain(model: Model) -> bool:

@@ -145,10 +145,12 @@ class Trainer(Compiled):
                 "train", feed, every_batch=listeners.wants_every_batch("train"), order=order
             )
             batches = 0
-            while batches < feed.steps and not self.stop_training:
+            while batches < feed.steps:
                 listeners.call("train_batch_begin", batches, None)
                 batches, logs = next(slices)
                 listeners.call("train_batch_end", batches - 1, logs)
+                if self.stop_training:
+                    break
             self._epochs_run += 1
             if validation is not None and arguments.is_due(epoch + 1, validation_freq):
                 found = self._test(program, validation, listeners)
@@ -160,7 +162,8 @@ class Trainer(Compiled):
 
     def _test(self, program: Program, feed: Feed, listeners: CallbackList) -> Logs:
         """Loss and metrics of all of a feed, in inference mode."""
-        batches, logs = 0, {}
+        batches = 0
+        logs: Logs = {}
         listeners.call("test_begin", None)
         slices = program.run("evaluate", feed, every_batch=listeners.wants_every_batch("test"))
         while batches < feed.steps:
@@ -306,7 +309,7 @@ class Trainer(Compiled):
         return CallbackList([*given, *bar, *last], self, epochs=epochs, steps=steps, verbose=level)
 
     def _warn_if_frozen_since(self, program: Program) -> None:
-        if {id(v) for v in program.trainable} != {id(v) for v in self.trainable_weights}:
+        if program.trainable_ids != {id(variable) for variable in self.trainable_weights}:
             warnings.warn(
                 f"{self.name}: layers' trainable has changed since the model was first run after "
                 "compile(); "

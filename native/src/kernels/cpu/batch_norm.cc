@@ -1,4 +1,4 @@
-// batch_norm, its gradient and its form in inference, in the layout in which x comes.
+// batch_norm, its gradient and its form in inference, in blocked layouts where the channels allow it.
 #include "base/parallel.h"
 #include "kernels/cpu/primitive.h"
 
@@ -18,9 +18,11 @@ Forward::primitive_desc forward_pd(const OpCall& call, dnnl::prop_kind kind, con
   return {dnnl_engine(), kind, x, x, eps_of(call), flags, user_scratchpad()};
 }
 
-// The layout of x for the tensors like it, dense for the rest.
+// One layout for x and the tensors like it, dense for the rest.
 Layouts like_x(const OpCall& call, const std::vector<Layout>& inputs) {
-  const auto pick = [&](const TensorType& type) { return type == call.inputs[0] ? inputs[0] : Layout(); };
+  const bool take_dy = call.op == "batch_norm_grad" && inputs[0].dense();
+  const Layout x = image_layout(call.inputs[0], inputs[take_dy ? 1 : 0]);
+  const auto pick = [&](const TensorType& type) { return type == call.inputs[0] ? x : Layout(); };
   Layouts layouts;
   for (const TensorType& type : call.inputs) layouts.inputs.push_back(pick(type));
   for (const TensorType& type : call.outputs) layouts.outputs.push_back(pick(type));

@@ -42,13 +42,20 @@ FF_SIMD void draw(const Mask& mask, uint64_t block, uint32_t* bits) {
     }
   }
 #pragma omp simd
-  for (int64_t b = 0; b < kBlocks; ++b)
-    for (int64_t k = 0; k < 4; ++k) bits[4 * b + k] = words[k][b];
+  for (int64_t b = 0; b < kBlocks; ++b) {
+    bits[4 * b] = words[0][b];
+    bits[4 * b + 1] = words[1][b];
+    bits[4 * b + 2] = words[2][b];
+    bits[4 * b + 3] = words[3][b];
+  }
 }
 
-FF_SIMD void apply(const Mask& mask, const uint32_t* bits, const float* x, float* y, int64_t count) {
+FF_SIMD void apply(const uint32_t* bits, uint32_t threshold, float scale, const float* x, float* y, int64_t count) {
 #pragma omp simd
-  for (int64_t i = 0; i < count; ++i) y[i] = (bits[i] >> 8) >= mask.threshold ? x[i] * mask.scale : 0.0f;
+  for (int64_t i = 0; i < count; ++i) {
+    const float kept = x[i] * scale;
+    y[i] = (bits[i] >> 8) >= threshold ? kept : 0.0f;
+  }
 }
 
 // `count` elements whose global index starts at `first`.
@@ -58,7 +65,7 @@ void mask_run(const Mask& mask, int64_t first, const float* x, float* y, int64_t
     const int64_t begin = (first + done) % 4;
     const int64_t end = std::min(kElements, begin + count - done);
     draw(mask, (first + done) / 4, bits);
-    apply(mask, bits + begin, x + done, y + done, end - begin);
+    apply(bits + begin, mask.threshold, mask.scale, x + done, y + done, end - begin);
     done += end - begin;
   }
 }

@@ -9,6 +9,7 @@ namespace ff::cpu {
 namespace {
 
 FF_SIMD void add_row(float* y, const float* row, float scale, int64_t width) {
+#pragma omp simd
   for (int64_t o = 0; o < width; ++o) y[o] += scale * row[o];
 }
 

@@ -48,23 +48,22 @@ FF_SIMD void grad_of_sample(const float* x, const float* dy, const float* gamma,
   float sum_g = 0, sum_gx = 0;
 #pragma omp simd reduction(+ : sum_g, sum_gx)
   for (int64_t i = 0; i < size; ++i) {
-    const float g = gamma != nullptr ? dy[i] * gamma[i] : dy[i];
+    const float g = dy[i] * gamma[i];
     sum_g += g;
     sum_gx += g * ((x[i] - mean) * rstd);
   }
   const float mean_g = sum_g / static_cast<float>(size), mean_gx = sum_gx / static_cast<float>(size);
 #pragma omp simd
-  for (int64_t i = 0; i < size; ++i) {
-    const float g = gamma != nullptr ? dy[i] * gamma[i] : dy[i];
-    dx[i] = (g - mean_g - (x[i] - mean) * rstd * mean_gx) * rstd;
-  }
+  for (int64_t i = 0; i < size; ++i) dx[i] = (dy[i] * gamma[i] - mean_g - (x[i] - mean) * rstd * mean_gx) * rstd;
 }
 
 std::unique_ptr<Kernel> bind_grad_input(const BindContext& context) {
   const Samples n(context.call);
-  return make_kernel([samples = n.samples, size = n.size, eps = eps_of(context.call), affine = context.call.inputs.size() == 5](const RunArgs& args) {
+  const bool affine = context.call.inputs.size() == 5;
+  std::vector<float> ones(affine ? 0 : n.size, 1.0f);
+  return make_kernel([=, samples = n.samples, size = n.size, eps = eps_of(context.call), ones = std::move(ones)](const RunArgs& args) {
+    const float *mean = args.input<float>(2), *var = args.input<float>(3), *gamma = affine ? args.input<float>(4) : ones.data();
     parallel_for(samples, std::max<int64_t>(1, 4096 / size), [&](int64_t begin, int64_t end) {
-      const float *mean = args.input<float>(2), *var = args.input<float>(3), *gamma = affine ? args.input<float>(4) : nullptr;
       for (int64_t k = begin; k < end; ++k)
         grad_of_sample(args.input<float>(0) + k * size, args.input<float>(1) + k * size, gamma, mean[k], 1 / std::sqrt(var[k] + eps),
                        args.output<float>(0) + k * size, size);
@@ -73,6 +72,7 @@ std::unique_ptr<Kernel> bind_grad_input(const BindContext& context) {
 }
 
 FF_SIMD void add_sample(const float* x, const float* dy, float mean, float rstd, float* dgamma, float* dbeta, int64_t size) {
+#pragma omp simd
   for (int64_t i = 0; i < size; ++i) {
     dgamma[i] += dy[i] * ((x[i] - mean) * rstd);
     dbeta[i] += dy[i];

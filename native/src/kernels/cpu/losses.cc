@@ -2,6 +2,7 @@
 // score, one for the sum of exponentials, one for the gradient.
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "kernels/cpu/primitive.h"
 #include "kernels/cpu/simd.h"
@@ -14,12 +15,19 @@ namespace {
 constexpr int64_t kGrain = 4096;    // elements
 constexpr float kLeast = 1e-12f;    // of a probability whose logarithm is taken
 
+// As integers, negative floats grow with their magnitude. Numbers below -87, where exp is no longer a normal number, become
+// -87; a NaN stays. Comparing floats would keep the loops from being vectorised: it may trap.
+__attribute__((always_inline)) inline float bounded(float x) {
+  constexpr auto kLowest = std::bit_cast<int32_t>(-87.0f), kInfinite = std::bit_cast<int32_t>(-std::numeric_limits<float>::infinity());
+  const auto bits = std::bit_cast<int32_t>(x);
+  return std::bit_cast<float>((bits > kLowest) & (bits <= kInfinite) ? kLowest : bits);
+}
+
 // exp for x <= 0, to two units in the last place, in operations that vectorise: 2^n times the series of the rest, n taken
 // from the mantissa of a sum so large that it holds no fraction.
 __attribute__((always_inline)) inline float exp_of(float x) {
   constexpr float kRound = 0x1.8p23f, kLog2E = 1.44269504f, kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;
-  constexpr float kSmallest = -87.0f;  // of a normal number
-  x = x < kSmallest ? kSmallest : x;
+  x = bounded(x);
   const float shifted = x * kLog2E + kRound;
   const float n = shifted - kRound;
   const float r = (x - n * kLn2High) - n * kLn2Low;

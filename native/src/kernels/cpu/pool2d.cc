@@ -1,4 +1,4 @@
-// pool2d and its gradient, in the layout in which the images come.
+// pool2d and its gradient, in blocked layouts where the channels allow it.
 #include <algorithm>
 
 #include "graph/window.h"
@@ -60,8 +60,9 @@ Pooling forward_problem(const OpCall& call) {
 
 Layouts pool2d_layouts(const OpCall& call, const std::vector<Layout>& inputs) {
   const Pooling pooling = forward_problem(call);
-  const auto pd = pooling.forward(desc_of(pooling.x, inputs[0]), any_desc(pooling.y));
-  Layouts layouts{{inputs[0]}, {layout_of(pooling.y, pd.dst_desc())}};
+  const Layout x = image_layout(pooling.x, inputs[0]);
+  const auto pd = pooling.forward(desc_of(pooling.x, x), any_desc(pooling.y));
+  Layouts layouts{{x}, {layout_of(pooling.y, pd.dst_desc())}};
   if (call.outputs.size() == 2) {
     const bool dense = layouts.inputs[0].dense() && layouts.outputs[0].dense();
     layouts.outputs.push_back(
@@ -94,8 +95,9 @@ Layouts pool2d_grad_layouts(const OpCall& call, const std::vector<Layout>& input
   if (call.inputs.size() == 1) {
     const Pooling pooling = backward_problem(call);
     const auto hint = pooling.forward(dense_desc(pooling.x), dense_desc(pooling.y));
-    const auto pd = pooling.backward(any_desc(pooling.x), desc_of(pooling.y, inputs[0]), hint);
-    return {{inputs[0]}, {layout_of(pooling.x, pd.diff_src_desc())}};
+    const Layout dy = image_layout(pooling.y, inputs[0]);
+    const auto pd = pooling.backward(any_desc(pooling.x), desc_of(pooling.y, dy), hint);
+    return {{dy}, {layout_of(pooling.x, pd.diff_src_desc())}};
   }
   const auto* workspace = dynamic_cast<const Workspace*>(inputs[1].info());
   if (workspace == nullptr) return dense_layouts(call);

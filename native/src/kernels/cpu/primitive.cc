@@ -49,6 +49,14 @@ dnnl::primitive_attr with_activation(const std::string& activation) {
   return attr;
 }
 
+Layout image_layout(const TensorType& type, const Layout& had) {
+  static const bool wide = (static_cast<int>(dnnl::get_effective_cpu_isa()) & static_cast<int>(dnnl::cpu_isa::avx512_core)) ==
+                           static_cast<int>(dnnl::cpu_isa::avx512_core);
+  if (!had.dense() || type.rank() != 4 || type.dim(1) % (wide ? 16 : 8) != 0) return had;
+  using Tag = dnnl::memory::format_tag;
+  return layout_of(type, {type.shape, data_type(type.dtype), wide ? Tag::nChw16c : Tag::nChw8c});
+}
+
 Layouts dense_layouts(const OpCall& call) {
   return {std::vector<Layout>(call.inputs.size()), std::vector<Layout>(call.outputs.size())};
 }

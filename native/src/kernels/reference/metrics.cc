@@ -33,37 +33,59 @@ struct Wanted {
       : accuracy(attrs.flag("accuracy")),
         categorical(attrs.flag("categorical_crossentropy")),
         sparse(attrs.flag("sparse_categorical_crossentropy")),
-        squared(attrs.flag("mean_squared_error") || attrs.flag("root_mean_squared_error")),
-        absolute(attrs.flag("mean_absolute_error")) {}
-  bool accuracy, categorical, sparse, squared, absolute;
+        errors(attrs.flag("mean_squared_error") || attrs.flag("root_mean_squared_error") || attrs.flag("mean_absolute_error")) {}
+  bool accuracy, categorical, sparse, errors;
 };
 
 double log_of(double p) { return std::log(std::max(p, 1e-8)); }
 
-// The label of one row: its distribution over the classes, or its class id.
+// The label of a row over its classes: given as such, or 1 at the class that an id names.
+template <class L>
+struct RowLabel {
+  const L* label;
+  int64_t classes;
+
+  static constexpr bool kIds = std::is_integral_v<L>;
+  double at(int64_t c) const { return kIds && classes > 1 ? static_cast<double>(c == truth()) : static_cast<double>(label[c]); }
+  int64_t truth() const {
+    if constexpr (kIds) return *label;
+    return std::max_element(label, label + classes) - label;
+  }
+};
+
 template <class T, class L>
-Totals of_row(const T* p, const L* label, int64_t classes, const Wanted& wanted) {
-  constexpr bool kIds = std::is_integral_v<L>;
-  const auto label_at = [&](int64_t c) -> double {
-    return kIds && classes > 1 ? static_cast<double>(static_cast<L>(c) == *label) : static_cast<double>(label[c]);
-  };
+bool is_correct(const T* p, const RowLabel<L>& label) {
+  if (label.classes == 1) return (*p > 0.5) == (*label.label > 0.5);
+  return std::max_element(p, p + label.classes) - p == label.truth();
+}
+
+template <class T, class L>
+double cross_entropy(const T* p, const RowLabel<L>& label) {
+  if (label.kIds && label.classes > 1) return -log_of(p[label.truth()]);
+  double sum = 0;
+  for (int64_t c = 0; c < label.classes; ++c)
+    if (const double y = label.at(c); y != 0) sum -= y * log_of(p[c]);
+  return sum;
+}
+
+template <class T, class L>
+Totals of_row(const T* p, const RowLabel<L>& label, const Wanted& wanted) {
   Totals sums;
   sums.samples = 1;
-  if (wanted.accuracy && classes == 1) {
-    sums.correct = (*p > 0.5) == (*label > 0.5);
-  } else if (wanted.accuracy) {
-    const int64_t guess = std::max_element(p, p + classes) - p;
-    const int64_t truth = kIds ? static_cast<int64_t>(*label) : std::max_element(label, label + classes) - label;
-    sums.correct = guess == truth;
+  if (wanted.accuracy) sums.correct = is_correct(p, label);
+  if (wanted.categorical || wanted.sparse) {
+    const double entropy = cross_entropy(p, label);
+    if (wanted.categorical) sums.categorical = entropy;
+    if (wanted.sparse) sums.sparse = entropy;
   }
-  for (int64_t c = 0; c < classes; ++c) {
-    const double y = label_at(c), error = p[c] - y;
-    if (wanted.categorical && y != 0) sums.categorical -= y * log_of(p[c]);
-    if (wanted.sparse && y != 0) sums.sparse -= y * log_of(p[c]);
-    if (wanted.squared) sums.squared += error * error / static_cast<double>(classes);
-    if (wanted.absolute) sums.absolute += std::abs(error) / static_cast<double>(classes);
+  if (wanted.errors) {
+    for (int64_t c = 0; c < label.classes; ++c) {
+      const double error = p[c] - label.at(c);
+      sums.squared += error * error / static_cast<double>(label.classes);
+      sums.absolute += std::abs(error) / static_cast<double>(label.classes);
+    }
+    sums.root = std::sqrt(sums.squared);
   }
-  sums.root = std::sqrt(sums.squared);
   return sums;
 }
 
@@ -79,7 +101,7 @@ Totals of_batch(const OpCall& call, const RunArgs& args) {
   Totals totals = chunked_sum<Totals>(rows.count, 1 + 1024 / std::max<int64_t>(rows.classes, 1), [&](int64_t begin, int64_t end) {
     Totals sums;
     for (int64_t row = begin; row < end; ++row)
-      sums += of_row(prediction + row * rows.classes, labels + row * (ids ? 1 : rows.classes), rows.classes, wanted);
+      sums += of_row(prediction + row * rows.classes, RowLabel<L>{labels + row * (ids ? 1 : rows.classes), rows.classes}, wanted);
     return sums;
   });
   totals.loss = totals.samples * *args.input<T>(2);
@@ -101,11 +123,15 @@ void metrics(auto zero, const OpCall& call, const RunArgs& args) {
   for (int i = 0; i < 8; ++i) args.output<double>(0)[i] = sums[i] + (carries ? args.input<double>(3)[i] : 0);
 }
 
+std::unique_ptr<Kernel> bind_metrics(const BindContext& context) {
+  return dispatch_float(context.call.inputs[0].dtype, [&](auto zero) {
+    return make_kernel([zero, call = context.call](const RunArgs& args) { metrics(zero, call, args); });
+  });
+}
+
 std::vector<KernelDef> metrics_kernels() {
-  return {define("metrics", [](const BindContext& context) {
-    return dispatch_float(context.call.inputs[0].dtype, [&](auto zero) {
-      return make_kernel([zero, call = context.call](const RunArgs& args) { metrics(zero, call, args); });
-    });
+  return {define("metrics", bind_metrics, [](const OpCall& call) {
+    return call.inputs[0].dtype == DType::float32 || call.inputs[0].dtype == DType::float64;
   })};
 }
 REGISTER_KERNELS(metrics_kernels);
