@@ -128,13 +128,13 @@ run: library $(STAMPS)/run ## train a convolutional network on handwritten digit
 	@$(RUN) -m examples.python.keras.digits_cnn $(ARGS)
 test: native-tests $(STAMPS)/test ## run the test suite
 	$(if $(NATIVE_TESTS),timeout 900 $(NATIVE_TESTS))
-	$(RUN) -m pytest tests $(ARGS)
+	$(RUN) -m pytest $(ARGS)
 check-builds: library $(STAMPS)/test $(STAMPS)/packaging ## try every way to build and install, in scratch folders
 	$(RUN) -m pytest tests/packaging -m packaging $(ARGS)
 sanitize: ## build with address and undefined-behaviour sanitizers into build-asan and test that
 	@$(MAKE) --no-print-directory BUILD=build-asan SANITIZE=address,undefined sanitized-test
 nightly: library $(STAMPS)/test ## all tests with many more random cases, the long ones too, and all benchmarks
-	HYPOTHESIS_PROFILE=nightly $(RUN) -m pytest tests -m "not packaging" --timeout 3600 $(ARGS)
+	HYPOTHESIS_PROFILE=nightly $(RUN) -m pytest -m "not packaging" --timeout 3600 $(ARGS)
 	$(MAKE) bench
 bench: library $(STAMPS)/test ## compare the training step with PyTorch's
 	$(RUN) benchmarks/training.py $(ARGS)
@@ -160,7 +160,7 @@ sanitized-test: native-tests $(STAMPS)/test
 	$(if $(NATIVE_TESTS),timeout 1800 $(NATIVE_TESTS))
 	LD_PRELOAD="$(foreach l,libasan.so libubsan.so libstdc++.so.6,$(shell $(CXX) -print-file-name=$(l)))" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	$(RUN) -m pytest tests --timeout 1200 $(ARGS)
+	$(RUN) -m pytest --timeout 1200 $(ARGS)
 
 # ---- installing --------------------------------------------------------------------------------------------------
 TO = $(DESTDIR)$(PREFIX)

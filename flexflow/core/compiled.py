@@ -230,7 +230,7 @@ class CompiledModel(Ops):
         if seq_length is not None:
             raise NotImplementedError("forward: seq_length needs batch_matmul; leave it out")
         self._need_compiled("forward")
-        self._write_attached(self._needed)
+        self._write_attached(self._attached.keys())
         self._run_once(_abi.FF_FORWARD, "forward")
         self._loss_counted = False
 

@@ -29,7 +29,7 @@ def load_data(test_split: float = 0.2, seed: int = 113) -> tuple[Part, Part]:
     if not 0 < test_split < 1:
         raise ValueError(f"digits: test_split={test_split}, expected a number between 0 and 1")
     try:
-        from sklearn.datasets import load_digits
+        from sklearn.datasets import load_digits  # type: ignore[import-untyped, unused-ignore]
     except ImportError as error:
         raise ImportError(
             "datasets.digits comes with scikit-learn: pip install scikit-learn"

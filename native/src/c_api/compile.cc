@@ -25,7 +25,7 @@ class Options {
     if constexpr (std::is_same_v<T, double>)
       if (const auto* whole = std::get_if<int64_t>(&value)) return static_cast<double>(*whole);
     if (!std::holds_alternative<T>(value))
-      fail(ErrorKind::type, "compile: option \"", name, "\" is ", to_string(value), ", a ", name_of(type_of(value)), "; expected a ",
+      fail(ErrorKind::type, "compile: option \"", name, "\" is ", to_string(value), ", ", name_of(type_of(value)), "; expected ",
            name_of(type_of(AttrValue(fallback))));
     return std::get<T>(value);
   }
@@ -65,16 +65,18 @@ Attrs metric_flags(const std::string& names, bool sparse) {
 
 // The label has the prediction's type, or holds the class of each row. It is an input of the graph, shared by compiles
 // that agree on its type.
-Value add_label(Graph& graph, Value output, bool sparse) {
+Value add_label(GraphObject& object, Value output, bool sparse) {
+  Graph& graph = object.graph;
   TensorType type = graph.type(output);
   if (sparse) {
     if (type.rank() == 0) bad_value("sparse_categorical_crossentropy needs a prediction with classes along its last axis; got a scalar");
     type.dtype = DType::int32;
     type.shape.back() = 1;
   }
-  for (NodeId id = 0; id < static_cast<NodeId>(graph.size()); ++id)
-    if (graph.node(id).name.rfind("label", 0) == 0 && graph.node(id).op == "input" && graph.node(id).outputs[0] == type) return {id, 0};
-  return {add_op(graph, "input", {{"shape", type.shape}, {"dtype", std::string(name_of(type.dtype))}}, {}, "label"), 0};
+  for (const NodeId id : object.labels)
+    if (graph.node(id).outputs[0] == type) return {id, 0};
+  object.labels.push_back(add_op(graph, "input", {{"shape", type.shape}, {"dtype", std::string(name_of(type.dtype))}}, {}, "label"));
+  return {object.labels.back(), 0};
 }
 
 CompileSpec take_spec(GraphObject& object, Options& options) {
@@ -92,7 +94,7 @@ CompileSpec take_spec(GraphObject& object, Options& options) {
   spec.optimizer_attrs = options.take_prefix("optimizer_");
   if (!spec.loss.empty()) {
     spec.loss_attrs = complete_attrs(op_def(spec.loss), spec.loss_attrs, spec.loss);
-    spec.label = add_label(object.graph, spec.output, sparse);
+    spec.label = add_label(object, spec.output, sparse);
   } else if (!metrics.empty()) {
     bad_value("compile: metrics without a loss; give a loss, or leave the metrics out");
   }
@@ -106,8 +108,8 @@ void reset_training_state(State& state, double learning_rate) {
   for (const auto& [name, entry] : state.entries())
     if (name.rfind("optimizer/", 0) == 0 || name.rfind("metrics/", 0) == 0 || name.rfind("gradient/", 0) == 0) names.push_back(name);
   for (const std::string& name : names) state.erase(name);
-  State::Entry& rate = state.entry("optimizer/learning_rate", {DType::float32, {}});
-  *static_cast<float*>(rate.memory.data()) = static_cast<float>(learning_rate);
+  State::Entry& rate = state.entry("optimizer/learning_rate", {DType::float64, {}});
+  *static_cast<double*>(rate.memory.data()) = learning_rate;
   rate.ready = rate.touched = true;
 }
 

@@ -1,6 +1,7 @@
 #include "c_api/model.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <iomanip>
 
@@ -12,6 +13,18 @@ namespace {
 
 constexpr int32_t kAlone = FF_FORWARD | FF_LOSS | FF_BACKWARD | FF_UPDATE;
 constexpr size_t kMostPlans = 16;  // kept at once; a model meets few batch sizes and modes
+
+// With FLEXFLOW_CHECK_PLANS set, as the tests do, every plan passes the engine that only checks; it throws what it finds.
+void check_plan(const std::shared_ptr<const Plan>& plan, bool separate_sections) {
+  static const bool wanted = std::getenv("FLEXFLOW_CHECK_PLANS") != nullptr;
+  if (!wanted) return;
+  State state;
+  const auto checker = make_engine("null", {})->load(plan, state);
+  for (int run = 0; run < 2; ++run) {
+    if (!separate_sections) checker->run(~0u);
+    for (unsigned section = 1; separate_sections && section <= FF_UPDATE; section *= 2) checker->run(section);
+  }
+}
 
 }  // namespace
 
@@ -38,7 +51,7 @@ StepSpec Model::step_spec(int32_t sections, int64_t batch) const {
 void Model::drop_plans() {
   executables_.clear();
   last_ = nullptr;
-  ran_ = 0;
+  ran_ = held_ = 0;
 }
 
 Executable& Model::executable(const StepSpec& step) {
@@ -48,6 +61,7 @@ Executable& Model::executable(const StepSpec& step) {
   Graph graph = build_step(owner_->graph, spec_, step, kernel_query());
   auto plan = std::make_shared<const Plan>(
       lower(lift(std::move(graph)), machine_, kernel_query(), {.separate_sections = step.separate_sections}));
+  check_plan(plan, step.separate_sections);
   std::vector<std::pair<std::string, Attrs>> states;
   for (const Buffer& buffer : plan->buffers)
     if (buffer.storage == Storage::state && buffer.alias < 0) states.emplace_back(buffer.name, buffer.initializer);
@@ -67,12 +81,13 @@ void Model::require_order(int32_t sections) const {
   }
 }
 
-void Model::require_inputs(const Plan& plan) const {
-  for (const auto& [name, buffer] : plan.inputs) {
+void Model::require_inputs(const Plan& plan, unsigned sections) const {
+  for (const auto& [name, input] : plan.inputs) {
+    if ((input.sections & sections) == 0) continue;
     const State::Entry* entry = owner_->state.find(name);
     if (entry == nullptr || !entry->ready)
       fail(ErrorKind::state, "input \"", name, "\" has no data; write it (set_tensor), or load a batch into it (next_batch, fit)");
-    const TensorType& wanted = plan.buffers[buffer].type;
+    const TensorType& wanted = plan.buffers[input.buffer].type;
     if (entry->type.shape != wanted.shape)
       bad_value("input \"", name, "\" holds data of shape ", to_string(entry->type.shape), "; this run expects ", to_string(wanted.shape));
   }
@@ -92,22 +107,27 @@ void Model::run(int32_t sections, int64_t batch) {
   Executable& executable = this->executable(step);
   if (alone && &executable != last_ && (sections & FF_FORWARD) == 0)
     fail(ErrorKind::state, "the batch size changed since forward; call forward first");
-  require_inputs(executable.plan());
-  if (alone && (sections & FF_FORWARD) != 0) ran_ = 0;
-  executable.run(alone ? static_cast<unsigned>(sections) : ~0u);
+  const unsigned asked = alone ? static_cast<unsigned>(sections) : ~0u;
+  require_inputs(executable.plan(), asked);
+  if (alone && (sections & FF_FORWARD) != 0) ran_ = held_ = 0;
+  executable.run(asked);
   batch_ = batch;
+  if (alone) held_ |= sections;
   // After an update the activations belong to old weights: the next backward needs a new forward.
   ran_ = !alone || (sections & FF_UPDATE) != 0 ? 0 : ran_ | sections;
   if (alone) last_ = &executable;
 }
 
-const void* Model::kept(const std::string& name) const { return last_ == nullptr ? nullptr : last_->result(name); }
+const void* Model::kept(const std::string& name, int32_t made_by) const {
+  return last_ == nullptr || (held_ & made_by) == 0 ? nullptr : last_->result(name);
+}
 
 // Run what ran once more with one more tensor kept. Counters and statistics are put back before, so that the same numbers
 // come out and nothing counts twice.
 void Model::rerun_keeping(Value tensor, bool gradient) {
   const int32_t needed = gradient ? FF_FORWARD | FF_LOSS | FF_BACKWARD : FF_FORWARD;
-  (gradient ? pinned_gradients_ : pinned_).push_back(tensor);
+  std::vector<Value>& pinned = gradient ? pinned_gradients_ : pinned_;
+  if (std::find(pinned.begin(), pinned.end(), tensor) == pinned.end()) pinned.push_back(tensor);
   if ((ran_ & needed) != needed)
     fail(ErrorKind::state, "\"", owner_->graph.name(tensor), "\" has no ", gradient ? "gradient" : "value", " yet; call ",
          gradient ? "forward and backward" : "forward", " (it is kept from now on)");
@@ -124,17 +144,17 @@ void Model::rerun_keeping(Value tensor, bool gradient) {
 
 void Model::read(Value tensor, const ff_array& array) {
   const std::string name = owner_->graph.name(tensor);
-  if (kept(name) == nullptr) rerun_keeping(tensor, false);
+  if (kept(name, FF_FORWARD) == nullptr) rerun_keeping(tensor, false);
   const Plan& plan = last_->plan();
-  copy_out(array, kept(name), plan.buffers[plan.results.at(name)].type, name);
+  copy_out(array, kept(name, FF_FORWARD), plan.buffers[plan.results.at(name)].type, name);
 }
 
 void Model::read_gradient(Value tensor, const ff_array& array) {
   const std::string name = "gradient/" + owner_->graph.name(tensor);
   if (State::Entry* entry = owner_->state.find(name)) return copy_out(array, entry->memory.data(), entry->type, name);
-  if (kept(name) == nullptr) rerun_keeping(tensor, true);
+  if (kept(name, FF_BACKWARD) == nullptr) rerun_keeping(tensor, true);
   const Plan& plan = last_->plan();
-  copy_out(array, kept(name), plan.buffers[plan.results.at(name)].type, name);
+  copy_out(array, kept(name, FF_BACKWARD), plan.buffers[plan.results.at(name)].type, name);
 }
 
 void Model::zero_gradients() {

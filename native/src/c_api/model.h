@@ -37,9 +37,9 @@ class Model {
  private:
   void drop_plans();
   void require_order(int32_t sections) const;
-  void require_inputs(const Plan& plan) const;
+  void require_inputs(const Plan& plan, unsigned sections) const;
   void rerun_keeping(Value tensor, bool gradient);
-  const void* kept(const std::string& name) const;
+  const void* kept(const std::string& name, int32_t made_by) const;
   std::string profile_text() const;
 
   std::shared_ptr<GraphObject> owner_;
@@ -51,8 +51,9 @@ class Model {
   std::vector<Value> pinned_, pinned_gradients_;
   uint64_t version_ = 0;       // of the graph, when the plans were made
   int64_t batch_ = 0;
-  int32_t ran_ = 0;            // sections on their own that have run and are still good
-  Executable* last_ = nullptr; // of these
+  int32_t ran_ = 0;             // sections on their own that the next ones may build on
+  int32_t held_ = 0;            // those whose tensors are still there to be read
+  Executable* last_ = nullptr;  // of these
   bool profiling_ = false;
 };
 

@@ -25,6 +25,7 @@ struct GraphObject {
   Graph graph;
   State state;
   int64_t seed = 0;
+  std::vector<NodeId> labels;  // inputs that compiles have made
   std::weak_ptr<Model> model;  // the last one compiled
   uint64_t version = 0;        // changes when plans made so far no longer fit the graph
 };

@@ -154,7 +154,7 @@ ff_status ff_scalar_get(ff_handle model, const char* name, double* value) {
     else if (entry->type.dtype == DType::int64)
       *value = static_cast<double>(*static_cast<int64_t*>(entry->memory.data()));
     else
-      *value = *static_cast<float*>(entry->memory.data());
+      *value = *static_cast<double*>(entry->memory.data());
   });
 }
 
@@ -164,11 +164,11 @@ ff_status ff_scalar_set(ff_handle model, const char* name, double value) {
     const std::lock_guard lock(object->owner().mutex);
     const bool step = std::strcmp(&required(name, "name"), "step") == 0;
     State::Entry* entry = scalar(*object, name);
-    if (entry == nullptr) entry = &object->owner().state.entry(cat("optimizer/", name), {step ? DType::int64 : DType::float32, {}});
+    if (entry == nullptr) entry = &object->owner().state.entry(cat("optimizer/", name), {step ? DType::int64 : DType::float64, {}});
     if (step)
       *static_cast<int64_t*>(entry->memory.data()) = static_cast<int64_t>(value);
     else
-      *static_cast<float*>(entry->memory.data()) = static_cast<float>(value);
+      *static_cast<double*>(entry->memory.data()) = value;
     entry->ready = entry->touched = true;
     ++entry->version;
   });

@@ -7,7 +7,7 @@
 namespace ff {
 
 const char* name_of(AttrType type) {
-  constexpr const char* kNames[] = {"bool", "int", "float", "string", "list of int"};
+  constexpr const char* kNames[] = {"a bool", "an int", "a float", "a string", "a list of int"};
   return kNames[static_cast<size_t>(type)];
 }
 
@@ -28,7 +28,7 @@ const T& Attrs::get(const std::string& name) const {
   const auto it = items_.find(name);
   FF_CHECK(it != items_.end(), "no attribute \"", name, "\" among ", to_string(*this));
   const T* value = std::get_if<T>(&it->second);
-  FF_CHECK(value != nullptr, "attribute \"", name, "\" holds a ", name_of(type_of(it->second)));
+  FF_CHECK(value != nullptr, "attribute \"", name, "\" holds ", name_of(type_of(it->second)));
   return *value;
 }
 

@@ -31,6 +31,10 @@ class Lowering {
       finish_section(id);
     }
     for (const auto& [name, value] : graph_.outputs) plan_.results[name] = dense(value, Storage::pinned);
+    for (auto& [name, input] : plan_.inputs)
+      for (const Step& step : plan_.steps)
+        for (const BufferId read : step.inputs)
+          if (plan_.root(read) == input.buffer) input.sections |= 1u << static_cast<unsigned>(step.section);
     place_buffers(plan_, options_.separate_sections);
     return std::move(plan_);
   }
@@ -58,7 +62,7 @@ class Lowering {
 
   void add_input(NodeId id) {
     const Node& node = graph_.node(id);
-    of_value_[id][0] = plan_.inputs[node.name] = add_buffer(node.name, node.outputs[0], Storage::input);
+    of_value_[id][0] = plan_.inputs[node.name].buffer = add_buffer(node.name, node.outputs[0], Storage::input);
   }
 
   void add_call(NodeId id) {

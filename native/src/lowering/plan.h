@@ -50,12 +50,17 @@ struct Step {
   BufferId fresh_with = -1;
 };
 
+struct PlanInput {
+  BufferId buffer = -1;
+  unsigned sections = 0;  // bit i: Section i reads it
+};
+
 struct Plan {
   Machine machine;
   std::vector<Buffer> buffers;
   std::vector<Step> steps;                  // in the order of the only queue of the only device
   std::map<std::string, BufferId> results;  // named tensors that can be read after a run
-  std::map<std::string, BufferId> inputs;
+  std::map<std::string, PlanInput> inputs;
   std::vector<size_t> arena;                // bytes by device
   std::vector<size_t> scratch;              // bytes by device
 

@@ -25,9 +25,12 @@ NodeId add_state(Graph& graph, const std::string& name, const TensorType& type, 
   return id;
 }
 
-NodeId add_loss(Graph& graph, const CompileSpec& compile, Value prediction, Value label) {
+// Fused onto the logits, unless the gradient of the prediction itself is to be kept.
+NodeId add_loss(Graph& graph, const CompileSpec& compile, size_t first_gradient, Value prediction, Value label) {
   const NodeId id = add_in(graph, Section::loss, compile.loss, compile.loss_attrs, {prediction, label}, "loss");
-  if (compile.fuse) fuse_losses(graph, id);
+  const bool kept = std::any_of(graph.outputs.begin() + static_cast<std::ptrdiff_t>(first_gradient), graph.outputs.end(),
+                                [&](const auto& output) { return output.second == prediction; });
+  if (compile.fuse && !kept) fuse_losses(graph, id);
   return id;
 }
 
@@ -61,7 +64,7 @@ Value accumulated(Graph& graph, NodeId weight, Value grad) {
 
 // One update op per weight; its own states (momentum and the like) and its results follow its definition.
 void add_updates(Graph& graph, const CompileSpec& compile, const std::vector<NodeId>& weights, const std::vector<Value>& grads) {
-  const NodeId rate = add_state(graph, "optimizer/learning_rate", {DType::float32, {}}, 0.01);
+  const NodeId rate = add_state(graph, "optimizer/learning_rate", {DType::float64, {}}, 0.01);
   const NodeId step = add_state(graph, "optimizer/step", {DType::int64, {}});
   for (size_t i = 0; i < weights.size(); ++i) {
     if (!grads[i].valid()) continue;
@@ -119,7 +122,7 @@ Graph build_step(const Graph& user, const CompileSpec& compile, const StepSpec& 
   if (step.loss) {
     const Value prediction = graph.outputs.front().second;
     const Value label = copied(compile.label);
-    const Value loss = {add_loss(graph, compile, prediction, label), 0};
+    const Value loss = {add_loss(graph, compile, first_gradient, prediction, label), 0};
     graph.outputs.emplace_back("loss", loss);
     add_metrics(graph, compile, prediction, label, loss);
     if (step.backward) add_backward(graph, compile, step, first_gradient, loss);

@@ -16,8 +16,8 @@ AttrValue convert(const AttrSpec& spec, AttrValue value, const std::string& who)
   if (spec.type == AttrType::real && type_of(value) == AttrType::integer)
     value = static_cast<double>(std::get<int64_t>(value));
   if (type_of(value) != spec.type)
-    fail(ErrorKind::type, who, ": attribute \"", spec.name, "\" is ", to_string(value), ", a ", name_of(type_of(value)),
-         "; expected a ", name_of(spec.type), " (", spec.doc, ")");
+    fail(ErrorKind::type, who, ": attribute \"", spec.name, "\" is ", to_string(value), ", ", name_of(type_of(value)),
+         "; expected ", name_of(spec.type), " (", spec.doc, ")");
   if (!spec.choices.empty()) {
     const auto& text = std::get<std::string>(value);
     if (std::find(spec.choices.begin(), spec.choices.end(), text) == spec.choices.end())
@@ -37,6 +37,14 @@ NodeId add_with_stream(Graph& graph, Node node) {
   const NodeId id = graph.add(std::move(node));
   if (draws) graph.node(id).attrs.set("stream", static_cast<int64_t>(id) + 1);
   return id;
+}
+
+NodeId add_weight(Graph& graph, const std::string& name, const WeightSpec& spec) {
+  Attrs attrs = spec.initializer;
+  attrs.set("shape", spec.type.shape);
+  attrs.set("dtype", std::string(name_of(spec.type.dtype)));
+  attrs = complete_attrs(op_def("weight"), std::move(attrs), name);
+  return add_with_stream(graph, {.name = name, .op = "weight", .attrs = std::move(attrs), .inputs = {}, .outputs = {spec.type}, .trainable = spec.trainable});
 }
 
 }  // namespace
@@ -152,24 +160,14 @@ NodeId add_op(Graph& graph, const std::string& op, Attrs attrs, std::vector<Valu
   if (given < def.least_inputs || (def.most_inputs >= 0 && !def.weights && given > def.most_inputs))
     bad_value(who, ": got ", given, " inputs; expected ", def.least_inputs,
               def.most_inputs == def.least_inputs ? "" : def.most_inputs < 0 ? " or more" : cat(" to ", def.most_inputs));
-  // Weights come before the node so that ids are a topological order.
   const std::string base = graph.unique_name(name.empty() ? op : name);
-  if (def.weights && given <= def.most_inputs) {
-    for (WeightSpec& spec : def.weights(call)) {
-      Node weight{.name = base + "/" + spec.name, .op = "weight", .attrs = {}, .inputs = {}, .outputs = {spec.type}};
-      weight.attrs = complete_attrs(op_def("weight"), [&] {
-        Attrs a = spec.initializer;
-        a.set("shape", spec.type.shape);
-        a.set("dtype", std::string(name_of(spec.type.dtype)));
-        return a;
-      }(), weight.name);
-      weight.trainable = spec.trainable;
-      inputs.push_back({add_with_stream(graph, std::move(weight)), 0});
-      call.inputs.push_back(spec.type);
-    }
-  }
-  Node node{.name = base, .op = op, .attrs = call.attrs, .inputs = std::move(inputs), .outputs = def.shape(call)};
-  return add_with_stream(graph, std::move(node));
+  std::vector<WeightSpec> owned;
+  if (def.weights && given <= def.most_inputs) owned = def.weights(call);
+  for (const WeightSpec& spec : owned) call.inputs.push_back(spec.type);
+  std::vector<TensorType> outputs = def.shape(call);  // before the graph changes: it may throw
+  // Weights come before the node so that ids are a topological order.
+  for (const WeightSpec& spec : owned) inputs.push_back({add_weight(graph, base + "/" + spec.name, spec), 0});
+  return add_with_stream(graph, {.name = base, .op = op, .attrs = call.attrs, .inputs = std::move(inputs), .outputs = std::move(outputs)});
 }
 
 Box iteration_space(const OpDef& def, const OpCall& call) {

@@ -12,7 +12,7 @@ WeightSpec slot(const std::string& name, const OpCall& call) { return {name, cal
 std::vector<TensorType> update_shape(const OpCall& call) {
   expect_float(call, 0);
   expect_type(call, 1, call.inputs[0], "the gradient");
-  expect_type(call, 2, {DType::float32, {}}, "the learning rate");
+  expect_type(call, 2, {DType::float64, {}}, "the learning rate");
   expect_type(call, 3, {DType::int64, {}}, "the step");
   for (size_t i = 4; i < call.inputs.size(); ++i) expect_type(call, static_cast<int>(i), call.inputs[0], "optimizer state");
   return std::vector<TensorType>(call.inputs.size() - 3, call.inputs[0]);

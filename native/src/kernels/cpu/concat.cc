@@ -47,57 +47,72 @@ std::vector<Desc> descs_of(const std::vector<TensorType>& types, const std::vect
   return descs;
 }
 
-// As a chain: a split is a reorder per part.
-std::vector<Primitive> concat(const OpCall& call, const Layouts& layouts) {
+Primitive concat(const OpCall& call, const Layouts& layouts) {
   const std::vector<Desc> parts = descs_of(call.inputs, layouts.inputs);
   const Desc whole = desc_of(call.outputs[0], layouts.outputs[0]);
   std::vector<Arg> args = {out(DNNL_ARG_DST, 0, whole)};
   for (size_t i = 0; i < parts.size(); ++i)
     args.push_back(in(DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i), static_cast<int>(i), parts[i]));
-  return {describe<dnnl::concat>({dnnl_engine(), whole, axis_of(call), parts, user_scratchpad()}, std::move(args))};
+  return describe<dnnl::concat>({dnnl_engine(), whole, axis_of(call), parts, user_scratchpad()}, std::move(args));
 }
 
-std::vector<Primitive> split(const OpCall& call, const Layouts& layouts) {
-  const std::vector<Desc> parts = descs_of(call.outputs, layouts.outputs);
-  const Desc whole = desc_of(call.inputs[0], layouts.inputs[0]);
-  std::vector<Primitive> reorders;
-  dnnl::memory::dims at(call.inputs[0].rank(), 0);
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const Desc from = whole.submemory_desc(parts[i].get_dims(), at);
-    const dnnl::reorder::primitive_desc pd(dnnl_engine(), from, dnnl_engine(), parts[i], user_scratchpad());
-    reorders.push_back(describe<dnnl::reorder>(pd, {in(DNNL_ARG_FROM, 0, from), out(DNNL_ARG_TO, static_cast<int>(i), parts[i])}));
-    at[axis_of(call)] += parts[i].get_dims()[axis_of(call)];
+// A reorder per part, out of the middle of the whole. The pointer moves and not the descriptor, whose size oneDNN does not
+// tell when it has an offset.
+class Split : public Kernel {
+ public:
+  explicit Split(const BindContext& context) {
+    const OpCall& call = context.call;
+    const int axis = axis_of(call);
+    const Desc whole = desc_of(call.inputs[0], context.layouts.inputs[0]);
+    const int64_t block = axis == 1 ? blocks_of(call.inputs[0], context.layouts.inputs[0])->channels : 1;
+    int64_t at = 0;
+    for (size_t i = 0; i < call.outputs.size(); ++i) {
+      const Desc to = desc_of(call.outputs[i], context.layouts.outputs[i]);
+      const Desc from = whole.submemory_desc(to.get_dims(), dnnl::memory::dims(to.get_ndims(), 0));
+      const dnnl::reorder::primitive_desc pd(dnnl_engine(), from, dnnl_engine(), to);
+      const int64_t offset = at / block * whole.get_strides()[axis] * static_cast<int64_t>(sizeof(float));
+      parts_.push_back({{dnnl::reorder(pd), {in(DNNL_ARG_FROM, 0, from), out(DNNL_ARG_TO, 0, to)}}, offset});
+      at += to.get_dims()[axis];
+    }
   }
-  return reorders;
-}
+
+  void run(const RunArgs& args) override {
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      const void* from = args.input<char>(0) + parts_[i].offset;
+      parts_[i].reorder.run({&from, args.out + i, args.scratch});
+    }
+  }
+
+ private:
+  struct Part {
+    PrimitiveKernel reorder;
+    int64_t offset;  // in bytes
+  };
+  std::vector<Part> parts_;
+};
 
 bool all_dense(const Layouts& layouts) {
   const auto dense = [](const Layout& layout) { return layout.dense(); };
   return std::all_of(layouts.inputs.begin(), layouts.inputs.end(), dense);
 }
 
-KernelDef kernel(const std::string& op, std::vector<Primitive> (*chain)(const OpCall&, const Layouts&)) {
+KernelDef kernel(const std::string& op, std::function<std::unique_ptr<Kernel>(const BindContext&)> bind_blocked) {
   KernelDef def;
   def.op = op;
   def.device = "cpu";
   def.supported = filled_float32;
   def.layouts = flowing;
-  def.scratch = [chain](const OpCall& call, const Layouts& layouts) {
-    size_t most = 0;
-    if (!all_dense(layouts))
-      for (const Primitive& primitive : chain(call, layouts)) most = std::max(most, primitive.scratch);
-    return most;
-  };
-  def.bind = [chain](const BindContext& context) -> std::unique_ptr<Kernel> {
-    if (all_dense(context.layouts)) return bind_kernel(context, "reference");
-    auto kernel = std::make_unique<PrimitiveKernel>();
-    for (const Primitive& primitive : chain(context.call, context.layouts)) kernel->add(primitive.make(), primitive.args);
-    return kernel;
+  def.bind = [bind_blocked](const BindContext& context) {
+    return all_dense(context.layouts) ? bind_kernel(context, "reference") : bind_blocked(context);
   };
   return def;
 }
 
-std::vector<KernelDef> concat_kernels() { return {kernel("concat", concat), kernel("split", split)}; }
+std::vector<KernelDef> concat_kernels() {
+  KernelDef joined = kernel("concat", [](const BindContext& context) { return bind_primitive(concat(context.call, context.layouts)); });
+  joined.scratch = [](const OpCall& call, const Layouts& layouts) { return all_dense(layouts) ? 0 : concat(call, layouts).scratch; };
+  return {joined, kernel("split", [](const BindContext& context) { return std::make_unique<Split>(context); })};
+}
 REGISTER_KERNELS(concat_kernels);
 
 }  // namespace

@@ -15,10 +15,10 @@ namespace {
 constexpr int64_t kGrain = 4096;    // elements
 constexpr float kLeast = 1e-12f;    // of a probability whose logarithm is taken
 
-// As integers, negative floats grow with their magnitude. Numbers below -87, where exp is no longer a normal number, become
-// -87; a NaN stays. Comparing floats would keep the loops from being vectorised: it may trap.
+// As integers, negative floats grow with their magnitude. Below -88, where exp is no normal number any more, all are
+// taken for -88, whose exp comes out as 0; a NaN stays. Comparing floats would keep loops from being vectorised: it may trap.
 __attribute__((always_inline)) inline float bounded(float x) {
-  constexpr auto kLowest = std::bit_cast<int32_t>(-87.0f), kInfinite = std::bit_cast<int32_t>(-std::numeric_limits<float>::infinity());
+  constexpr auto kLowest = std::bit_cast<int32_t>(-88.0f), kInfinite = std::bit_cast<int32_t>(-std::numeric_limits<float>::infinity());
   const auto bits = std::bit_cast<int32_t>(x);
   return std::bit_cast<float>((bits > kLowest) & (bits <= kInfinite) ? kLowest : bits);
 }

@@ -65,14 +65,14 @@ RunFn sgd(const OpCall& call) {
   if (call.attrs.flag("nesterov")) c.ahead = c.momentum, c.own = 1;
   if (call.outputs.size() == 1)
     return [n, c](const RunArgs& args) {
-      const float rate = *args.input<float>(2);
+      const auto rate = static_cast<float>(*args.input<double>(2));
       parallel_for(n, kGrain, [&](int64_t b, int64_t e) {
         descend(args.input<float>(0) + b, args.input<float>(1) + b, args.output<float>(0) + b, e - b, rate, c.decay);
       });
     };
   return [n, c](const RunArgs& args) {
     Momentum now = c;
-    now.rate = *args.input<float>(2);
+    now.rate = static_cast<float>(*args.input<double>(2));
     parallel_for(n, kGrain, [&](int64_t b, int64_t e) {
       descend_with(now, args.input<float>(0) + b, args.input<float>(1) + b, args.input<float>(4) + b, args.output<float>(0) + b,
                    args.output<float>(1) + b, e - b);
@@ -86,7 +86,7 @@ RunFn adam(const OpCall& call) {
   return [n = call.outputs[0].numel(), c, beta1, beta2](const RunArgs& args) {
     const auto t = static_cast<double>(*args.input<int64_t>(3) + 1);
     AdamStep now = c;
-    now.rate = static_cast<float>(*args.input<float>(2) * std::sqrt(1 - std::pow(beta2, t)) / (1 - std::pow(beta1, t)));
+    now.rate = static_cast<float>(*args.input<double>(2) * std::sqrt(1 - std::pow(beta2, t)) / (1 - std::pow(beta1, t)));
     parallel_for(n, kGrain, [&](int64_t b, int64_t e) {
       adam_range(now, args.input<float>(0) + b, args.input<float>(1) + b, args.input<float>(4) + b, args.input<float>(5) + b,
                  args.output<float>(0) + b, args.output<float>(1) + b, args.output<float>(2) + b, e - b);

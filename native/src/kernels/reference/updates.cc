@@ -14,7 +14,7 @@ void sgd(auto zero, const OpCall& call, const RunArgs& args) {
   using T = decltype(zero);
   const T momentum = static_cast<T>(call.attrs.real("momentum")), decay = static_cast<T>(call.attrs.real("weight_decay"));
   const bool nesterov = call.attrs.flag("nesterov"), keeps = call.outputs.size() > 1;
-  const T rate = *args.input<float>(2);
+  const T rate = static_cast<T>(*args.input<double>(2));
   const T *w = args.input<T>(0), *g = args.input<T>(1), *v = keeps ? args.input<T>(4) : nullptr;
   T *w_new = args.output<T>(0), *v_new = keeps ? args.output<T>(1) : nullptr;
   parallel_for(call.outputs[0].numel(), kGrain, [&](int64_t begin, int64_t end) {
@@ -33,7 +33,7 @@ void adam(auto zero, const OpCall& call, const RunArgs& args) {
   using T = decltype(zero);
   const double beta1 = call.attrs.real("beta1"), beta2 = call.attrs.real("beta2");
   const double t = static_cast<double>(*args.input<int64_t>(3) + 1);
-  const T rate = static_cast<T>(*args.input<float>(2) * std::sqrt(1 - std::pow(beta2, t)) / (1 - std::pow(beta1, t)));
+  const T rate = static_cast<T>(*args.input<double>(2) * std::sqrt(1 - std::pow(beta2, t)) / (1 - std::pow(beta1, t)));
   const T keep1 = static_cast<T>(beta1), keep2 = static_cast<T>(beta2), epsilon = static_cast<T>(call.attrs.real("epsilon"));
   const T decay = static_cast<T>(call.attrs.real("weight_decay"));
   const T *w = args.input<T>(0), *g = args.input<T>(1), *m = args.input<T>(4), *v = args.input<T>(5);
