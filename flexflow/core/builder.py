@@ -160,9 +160,9 @@ class GraphBuilder:
         self, kind: str, inputs: Sequence[Tensor], name: str | None = None, **attrs: Any
     ) -> Tensor:
         """Append a layer of one operator; its first output."""
-        return self._ops(kind, inputs, name, outputs=1, **attrs)[0]
+        return self.op(kind, inputs, name, outputs=1, **attrs)[0]
 
-    def _ops(
+    def op(
         self,
         kind: str,
         inputs: Sequence[Tensor],
@@ -173,16 +173,26 @@ class GraphBuilder:
         weights: Mapping[str, Mapping[str, Any]] | None = None,
         **attrs: Any,
     ) -> list[Tensor]:
-        """Append a layer of one operator; its first ``outputs`` outputs, which users see.
+        """Append a layer of any operator by its name; for front ends.
 
-        shared_op: the layer whose weights it takes. weights: by their names, what initializers and
-        regularizers set. attrs: of the operator; None means the operator's own default.
+        Args:
+            kind: the operator; ``python -m flexflow info`` and ``ff_describe`` know all.
+            inputs: its data, and its weights where it is not to make its own.
+            outputs: how many of its outputs users see; the first ones are returned.
+            shared_op: the layer whose weights it takes.
+            weights: by their names, what initializers and regularizers set.
+            attrs: of the operator; None means the operator's own default.
+
+        >>> ffmodel.op("softmax", [x], outputs=1, axis=-1)[0].dims
+        (64, 16)
         """
         who = name or kind
         numbers = [self._number(tensor, f"{who}: input {i}") for i, tensor in enumerate(inputs)]
         shared = [] if shared_op is None else self._shared_weights(shared_op, kind, who)
         made = self._add(kind, numbers + shared, name, attrs)[:outputs]
         parameters = self._op_inputs(made[0])[len(numbers) :]
+        parameters = [n for n in numbers if self.tensor_info(n).is_state] + parameters
+        numbers = [n for n in numbers if not self.tensor_info(n).is_state]
         settings = {key: value for key, value in (weights or {}).items() if value}
         if settings and shared:
             raise ValueError(

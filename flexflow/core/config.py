@@ -59,10 +59,10 @@ _FLAGS: dict[str, tuple[str, _Kind]] = {
     "--simulator-segment-size": ("simulator_segment_size", int),
     "--simulator-max-num-segments": ("simulator_max_num_segments", int),
     "--python-data-loader-type": ("python_data_loader_type", int),
-    "--ff-engine": ("engine", str),
-    "--ff-device": ("device", str),
-    "--ff-threads": ("threads", int),
-    "--ff-seed": ("seed", int),
+    "--engine": ("engine", str),
+    "--device": ("device", str),
+    "--threads": ("threads", int),
+    "--seed": ("seed", int),
 }
 # Flags of FlexFlow, with a number each, that cannot be followed.
 _REFUSED = {
@@ -108,10 +108,10 @@ class FFConfig:
         print_freq (``-p``): ``fit`` prints a line after every so many steps; 0: once an epoch.
         dataset_path (``-d``, ``--dataset``): for scripts to read.
         devices (``-ll:cpu``): how many devices, each a team of threads, split the work.
-        threads (``--ff-threads``): threads of all devices together; 0: one per core.
-        engine (``--ff-engine``): name of the engine, "" for the best that there is.
-        device (``--ff-device``): "cpu", or "reference" for plain loops.
-        seed (``--ff-seed``): of initial weights, dropout and shuffling where they have none.
+        threads (``--threads``): threads of all devices together; 0: one per core.
+        engine (``--engine``): name of the engine, "" for the best that there is.
+        device (``--device``): "cpu", or "reference" for plain loops.
+        seed (``--seed``): of initial weights, dropout and shuffling where they have none.
         profiling (``--profiling``): time each operator; ``fit`` prints the table at its end.
         perform_fusion (``--fusion``): join neighbouring operators.
         enable_tracing: kept for FlexFlow's scripts; plans are always prepared.

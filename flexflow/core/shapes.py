@@ -69,7 +69,7 @@ class ShapeOps(ElementwiseOps):
         who = name or "split"
         self._number(input, f"{who}: input 0")
         parts = _equal_parts(input, sizes, axis, who) if isinstance(sizes, int) else list(sizes)
-        return self._ops("split", [input], name, outputs=len(parts), sizes=parts, axis=axis)
+        return self.op("split", [input], name, outputs=len(parts), sizes=parts, axis=axis)
 
     def broadcast_to(self, input: Tensor, shape: Sequence[int], name: str | None = None) -> Tensor:
         """Repeats along axes of extent 1, and along new ones in front.

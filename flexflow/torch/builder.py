@@ -110,7 +110,7 @@ class Builder:
         self, kind: str, inputs: Sequence[Value], name: str, outputs: int, attrs: dict[str, Any]
     ) -> list[Tensor]:
         tensors = [self.tensor(one) for one in inputs]
-        return self._ffmodel._ops(kind, tensors, name, outputs=outputs, **attrs)
+        return self._ffmodel.op(kind, tensors, name, outputs=outputs, **attrs)
 
     # ---- operands ----
     def tensor(self, value: Value) -> Tensor:

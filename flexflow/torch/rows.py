@@ -71,10 +71,14 @@ class Row:
         for name, allowed in self.only.items():
             value = bound.arguments[name]
             value = tuple(value) if isinstance(value, (list, tuple)) else value
-            if not any(
-                value is one or (type(value) is type(one) and value == one) for one in allowed
-            ):
+            if not any(_same(value, one) for one in allowed):
                 yield f"{name}={value!r}, but only {' or '.join(map(repr, allowed))} is supported"
+
+
+def _same(value: Any, one: Any) -> bool:
+    """Equality of numbers, texts and tuples; False is not 0, and a tensor equals none of them."""
+    kinds = {type(value), type(one)}
+    return (len(kinds) == 1 or kinds == {int, float}) and bool(value == one)
 
 
 MODULES: dict[type, Row] = {}

@@ -30,7 +30,7 @@ template <class... T>
 void expect(bool good, const char* file, int line, const char* text, const T&... details) {
   if (good) return;
   constexpr int kShown = 20;
-  if (++failures <= kShown) std::cerr << file << ":" << line << ": " << text << "  " << ff::cat(details...) << "\n";
+  if (++failures <= kShown) std::cerr << file << ":" << line << ": " << text << "  " << ff::cat("", details...) << "\n";
 }
 
 // The message of what a call throws; "" when it throws nothing.

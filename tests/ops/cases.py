@@ -126,7 +126,7 @@ row(
     case(normal(3, 5, 4, 6)),
     case(normal(2, 17, 3, 5), eps=0.1),
     case(normal(2, 2, 3, 2, 5)),
-    case(normal(2, 1), momentum=0.5),
+    case(normal(7, 1), momentum=0.5),
     case(normal(3, 4), scale=False),
     case(normal(3, 4), center=False, unbiased=False),
     weights=NORM_WEIGHTS,
@@ -184,6 +184,7 @@ row(
     case(ids(2, 1, 4, below=5), num_entries=5, out_dim=3, aggr="avg"),
     case(ids(0, 3, below=5), num_entries=5, out_dim=3),
     case(ids(3, 4, below=1), num_entries=1, out_dim=3, aggr="sum"),
+    typed=True,
 )
 
 # ---- elementwise ----

@@ -37,8 +37,9 @@ class Trial:
         self.model = FFModel(FFConfig(device=device))
         self.arrays = [d.of(dtype, f"{self.seed}/x{i}") for i, d in enumerate(case.inputs)]
         self.inputs = [self._source(i, array) for i, array in enumerate(self.arrays)]
+        attrs = {**case.attrs, **({"dtype": dtype} if row.typed else {})}
         count = row.output_count(case)
-        self.outputs = self.model._ops(row.op, self.inputs, "op", outputs=count, **case.attrs)
+        self.outputs = self.model._ops(row.op, self.inputs, "op", outputs=count, **attrs)
         self.weights = self.outputs[0].owner_op.get_parameters()
         self.weight_arrays = []
         for weight in self.weights:

@@ -30,7 +30,7 @@ class Row:
 
     weights: how the weights that it owns are drawn, by name; normal, if nothing is said.
     outputs: how many of its outputs users see.
-    random: it draws numbers in training; compared with PyTorch in inference only.
+    typed: its dtype is an attribute, as none of its inputs has it.
     """
 
     op: str
@@ -38,6 +38,7 @@ class Row:
     cases: tuple[Case, ...]
     weights: Mapping[str, Callable[..., Draw]] = field(default_factory=dict)
     outputs: int | Callable[[Case], int] = 1
+    typed: bool = False
 
     def weight(self, name: str, shape: tuple[int, ...]) -> Draw:
         return self.weights.get(name, normal)(*shape)

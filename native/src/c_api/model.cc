@@ -29,13 +29,13 @@ void check_plan(const std::shared_ptr<const Plan>& plan, bool separate_sections)
 }  // namespace
 
 Model::Model(std::shared_ptr<GraphObject> owner, CompileSpec spec, bool training, std::unique_ptr<Engine> engine)
-    : owner_(std::move(owner)), spec_(std::move(spec)), training_(training), engine_(std::move(engine)), machine_(engine_->machine()) {}
+    : owner_(std::move(owner)), spec_(std::move(spec)), training_(training), engine_(std::move(engine)), machine_(engine_->machine()), batch_(batch_size(owner_->graph)) {}
 
 StepSpec Model::step_spec(int32_t sections, int64_t batch) const {
   const bool alone = (sections & kAlone) != 0;
   if (sections <= 0 || sections > FF_PREDICT || (alone && (sections & ~kAlone) != 0))
     bad_value("sections ", sections, " do not go together; see ff_section");
-  StepSpec step{.batch = batch, .pinned = {}, .pinned_gradients = {}};
+  StepSpec step{.batch = batch == batch_size(owner_->graph) ? 0 : batch, .pinned = {}, .pinned_gradients = {}};
   step.training = training_ && (alone || sections == FF_TRAIN_STEP);
   step.loss = !spec_.loss.empty() && sections != FF_PREDICT;
   step.backward = step.loss && step.training;

@@ -28,7 +28,7 @@ class Model {
   void read(Value tensor, const ff_array& array);
   void read_gradient(Value tensor, const ff_array& array);
 
-  int64_t batch() const { return batch_; }           // rows that the inputs hold
+  int64_t batch() const { return batch_; }  // rows that the inputs hold
   void set_batch(int64_t rows) { batch_ = rows; }
   void zero_gradients();
   void profile(bool on);

@@ -84,7 +84,7 @@ ff_status ff_dataset_create(ff_handle graph, const ff_tensor* inputs, const ff_a
       if (node.op != "input") fail(ErrorKind::type, "\"", node.name, "\" is made by ", node.op, "; a data set feeds inputs");
       const TensorType type = c_api::type_of(arrays[i]);
       Shape expected = node.outputs[0].shape;
-      if (!expected.empty() && type.rank() > 0) expected[0] = type.shape[0];
+      if (!expected.empty() && type.rank() > 0) expected[0] = type.shape[0];  // the samples
       if (type.dtype != node.outputs[0].dtype || type.shape != expected)
         fail(type.dtype != node.outputs[0].dtype ? ErrorKind::type : ErrorKind::value, "data for \"", node.name, "\" is ", to_string(type),
              "; expected ", name_of(node.outputs[0].dtype), " rows of ", to_string(node.outputs[0].shape), " (the first extent is free)");

@@ -45,15 +45,16 @@ ff_status ff_tensor_write(ff_handle graph, ff_tensor tensor, const ff_array* arr
     if (node.op != "weight" && node.op != "input")
       fail(ErrorKind::type, "\"", node.name, "\" is computed by ", node.op, "; only inputs and weights can be written");
     TensorType type = node.outputs[0];
-    if (node.op == "input" && type.rank() > 0 && array->rank == static_cast<int32_t>(type.rank()) && array->shape != nullptr)
-      type.shape[0] = array->shape[0];  // another batch size is a plan of its own
+    // Rows of a batch may be more or fewer than the graph was built with: that is a plan of its own.
+    const bool batched = node.op == "input" && type.rank() > 0 && type.shape[0] == batch_size(object->graph);
+    if (batched && array->rank == static_cast<int32_t>(type.rank()) && array->shape != nullptr) type.shape[0] = array->shape[0];
     if (type_of(*array).shape != type.shape)
       bad_value("\"", node.name, "\": got an array of shape ", to_string(type_of(*array).shape), "; expected ", to_string(node.outputs[0].shape));
     State::Entry& entry = object->state.entry(node.name, type);
     copy_in(entry.memory.data(), type, *array, node.name);
     entry.ready = entry.touched = true;
     ++entry.version;
-    if (const auto model = object->model.lock(); model != nullptr && node.op == "input" && type.rank() > 0) model->set_batch(type.shape[0]);
+    if (const auto model = object->model.lock(); model != nullptr && batched) model->set_batch(type.shape[0]);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <array>
 #include <vector>
 
+#include "base/error.h"
 #include "base/parallel.h"
 #include "graph/tensor.h"
 
@@ -49,6 +50,7 @@ class Walk {
       extents_.push_back(1);
       steps_.push_back({});
     }
+    FF_CHECK(extents_.size() <= kMaxRank, "a tensor of rank ", shape.size());
   }
 
   int64_t total() const { return total_; }

@@ -21,20 +21,13 @@ std::vector<bool> needed_nodes(const Graph& user, const std::vector<Value>& root
   return needed;
 }
 
-// The batch size that the user's graph was built with: the first extent of its first input.
-int64_t users_batch(const Graph& user) {
-  for (NodeId id = 0; id < static_cast<NodeId>(user.size()); ++id)
-    if (user.node(id).op == "input" && user.node(id).outputs[0].rank() > 0) return user.node(id).outputs[0].shape[0];
-  return 0;
-}
-
 void set_leading(Node& node, int64_t batch) {
   node.outputs[0].shape[0] = batch;
   node.attrs.set("shape", node.outputs[0].shape);
 }
 
 Copied copy(const Graph& user, const std::vector<Value>& roots, int64_t batch, bool batched_constants) {
-  const int64_t before = users_batch(user);
+  const int64_t before = batch_size(user);
   const std::vector<bool> needed = needed_nodes(user, roots);
   Copied copied{.graph = {}, .map = std::vector<NodeId>(user.size(), -1)};
   for (const NodeId id : user.order()) {
@@ -61,6 +54,12 @@ Copied copy(const Graph& user, const std::vector<Value>& roots, int64_t batch, b
 }
 
 }  // namespace
+
+int64_t batch_size(const Graph& user) {
+  for (NodeId id = 0; id < static_cast<NodeId>(user.size()); ++id)
+    if (user.node(id).op == "input" && user.node(id).outputs[0].rank() > 0) return user.node(id).outputs[0].shape[0];
+  return 0;
+}
 
 Copied copy_for_batch(const Graph& user, const std::vector<Value>& roots, int64_t batch) {
   // A constant with the batch as its first extent may or may not mean the batch: the reading under which the shapes

@@ -100,15 +100,17 @@ class Lowering {
     return buffer;
   }
 
-  // The buffer that holds a value in a layout; a reorder makes it once.
-  BufferId in_layout(Value value, const Layout& layout, Section section) {
+  // The buffer that holds a value in a layout; a reorder makes it once, in the section that makes the value (of a state:
+  // in the one that first asks).
+  BufferId in_layout(Value value, const Layout& layout, Section asking) {
     const BufferId source = buffer_of(value);
     if (plan_.buffers[source].layout == layout) return source;
     const auto key = std::make_pair(source, layout.name());
     if (const auto it = reordered_.find(key); it != reordered_.end()) return it->second;
     const Buffer& from = plan_.buffers[source];
     const BufferId to = add_buffer(from.name + "@" + layout.name(), from.type, Storage::temporary, layout);
-    add_copy(source, to, section);
+    const Node& maker = graph_.node(value.node);
+    add_copy(source, to, maker.op == "weight" ? asking : maker.section);
     return reordered_[key] = to;
   }
 

@@ -54,12 +54,13 @@ Value regularized(Graph& graph, NodeId weight, Value grad) {
   return {add_in(graph, Section::backward, "regularize", penalty, {grad, {weight, 0}}, graph.node(weight).name + "/regularize"), 0};
 }
 
-// Sections on their own: gradients add up in states until they are zeroed.
+// Sections on their own: gradients add up in states until they are zeroed. The update reads the state, which backward has
+// settled by then, whichever plan ran it.
 Value accumulated(Graph& graph, NodeId weight, Value grad) {
   const NodeId state = add_state(graph, "gradient/" + graph.node(weight).name, graph.node(weight).outputs[0]);
   const NodeId sum = add_in(graph, Section::backward, "add", {}, {{state, 0}, grad}, graph.node(weight).name + "/accumulate");
   graph.assignments.push_back({state, {sum, 0}});
-  return {sum, 0};
+  return {state, 0};
 }
 
 // One update op per weight; its own states (momentum and the like) and its results follow its definition.

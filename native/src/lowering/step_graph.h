@@ -47,6 +47,8 @@ struct Copied {
   std::vector<NodeId> map;  // user's node -> node
   Value operator()(Value value) const { return {map[value.node], value.index}; }
 };
+// The batch size that the graph was built with: the first extent of its first input; 0 when there is none.
+int64_t batch_size(const Graph& user);
 Copied copy_for_batch(const Graph& user, const std::vector<Value>& roots, int64_t batch);
 // Dropout and its like in inference mode; the step counter for random ops in training mode.
 void set_mode(Graph& graph, bool training, int64_t seed);

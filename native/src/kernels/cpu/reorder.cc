@@ -13,8 +13,15 @@ Primitive reorder_of(const Desc& from, const Desc& to) {
   return describe<Reorder>(pd, {in(DNNL_ARG_FROM, 0, from), out(DNNL_ARG_TO, 0, to)});
 }
 
+// A layout may see its tensor with a dimension more than the type has (the groups of a convolution's kernel); the dense
+// side of a reorder then does so too.
+Desc side(const TensorType& type, const Layout& layout, const Layout& other) {
+  return layout.dense() ? dense_desc({type.dtype, desc_of(type, other).get_dims()}) : desc_of(type, layout);
+}
+
 Primitive reorder(const OpCall& call, const Layouts& layouts) {
-  return reorder_of(desc_of(call.inputs[0], layouts.inputs[0]), desc_of(call.outputs[0], layouts.outputs[0]));
+  const Layout &from = layouts.inputs[0], &to = layouts.outputs[0];
+  return reorder_of(side(call.inputs[0], from, to), side(call.outputs[0], to, from));
 }
 
 // The input under the shape of the output, with the strides that it has there.
