@@ -56,7 +56,7 @@ ifdef ONEDNN_HOME
 $(if $(ONEDNN_LIBRARY),,$(error No libdnnl.so.3 in $(ONEDNN_HOME)/lib: ONEDNN_HOME must name the prefix of a oneDNN >= 3.0))
 endif
 
-FLAGS := $(strip -std=c++20 -fPIC -fvisibility=hidden -fopenmp -Wall -Wextra -Werror=return-type $(CXXFLAGS) \
+FLAGS := $(strip -std=c++20 -fPIC -fvisibility=hidden -fopenmp -fno-math-errno -Wall -Wextra -Werror=return-type $(CXXFLAGS) \
   $(if $(DEBUG),-g -D_GLIBCXX_ASSERTIONS) \
   $(if $(SANITIZE),-g -fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=undefined))
 INCLUDES = -Inative/src -Inative/include -I$(BUILD)/gen -isystem $(ONEDNN)/include

@@ -110,15 +110,30 @@ def test_a_layer_called_twice_has_one_set_of_weights_and_summed_gradients() -> N
     )
 
 
-@pytest.mark.parametrize("layer", [layers.BatchNormalization, layers.LayerNormalization])
-def test_a_normalization_called_twice_is_shared(layer: type[layers.Layer]) -> None:
-    shared = layer()
+def test_a_layer_normalization_called_twice_is_shared() -> None:
+    shared = layers.LayerNormalization()
     a, b = Input((3,)), Input((3,))
     model = Model([a, b], layers.concatenate([shared(a), shared(b)]))
-    assert len(model.weights) == len(shared.weights)
+    assert len(model.weights) == 2
+    model.set_weights([np.full(3, 2.0), np.full(3, 1.0)])
+    x = random(2, 8, 3)
+    centred = x - x.mean(-1, keepdims=True)
+    expected = 2 * centred / np.sqrt(np.square(centred).mean(-1, keepdims=True) + 1e-3) + 1
+    found = model.predict(list(x), verbose=0)
+    np.testing.assert_allclose(found, np.concatenate(list(expected), 1), 1e-4, 1e-5)
+
+
+def test_a_batch_normalization_called_twice_moves_its_statistics_twice() -> None:
+    shared = layers.BatchNormalization(momentum=0.9)
+    a, b = Input((3,)), Input((3,))
+    model = Model([a, b], layers.concatenate([shared(a), shared(b)]))
+    assert len(model.weights) == 4
     model.compile(optimizers.SGD(0.1), "mse")
-    assert np.isfinite(model.train_on_batch([random(8, 3), random(8, 3)], random(8, 6)))
-    assert not (model.get_weights()[0] == 1).any()
+    x, y = random(8, 3) + 1, random(8, 3, seed=1) - 2
+    model.train_on_batch([x, y], np.zeros((8, 6)))
+    _, _, mean, variance = model.get_weights()
+    np.testing.assert_allclose(mean, 0.9 * 0.1 * x.mean(0) + 0.1 * y.mean(0), 1e-4)
+    np.testing.assert_allclose(variance, 0.81 + 0.09 * x.var(0) + 0.1 * y.var(0), 1e-4)
 
 
 def test_models_that_share_layers_share_what_they_learn() -> None:

@@ -166,7 +166,7 @@ void losses(Table& t) {
 }
 
 void updates(Table& t) {
-  const TensorType rate{DType::float32, {}}, step = Table::ids({});
+  const TensorType rate{DType::float64, {}}, step = Table::ids({});
   t.add("sgd", {{"weight_decay", 0.1}}, t.f({5, 4}), t.f({5, 4}), rate, step);
   t.add("sgd", {{"momentum", 0.5}, {"nesterov", true}}, t.f({5, 4}), t.f({5, 4}), rate, step);
   t.add("adam", {}, t.f({5, 4}), t.f({5, 4}), rate, step);

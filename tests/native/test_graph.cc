@@ -112,7 +112,7 @@ TEST(attributes_are_completed_and_checked) {
                "expected one of max, avg");
   // An integer is a real number, and not the other way round.
   CHECK(complete_attrs(op_def("pow"), {{"exponent", int64_t{2}}}, "p").real("exponent") == 2.0);
-  CHECK_THROWS(complete_attrs(op_def("concat"), {{"axis", 1.0}}, "p"), "expected a int");
+  CHECK_THROWS(complete_attrs(op_def("concat"), {{"axis", 1.0}}, "p"), "expected an int");
   CHECK_THROWS(op_def("conv"), "did you mean conv2d");
 }
 

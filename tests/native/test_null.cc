@@ -61,7 +61,9 @@ TEST(steps_out_of_order) {
 TEST(a_step_is_missing) {
   const Plan good = training_plan();
   for (size_t s = 0; s < good.steps.size(); ++s) {
+    // Without its step, an alias is a view of what was there before; only the engine's own rule for views speaks of it.
     const auto used = [&](BufferId id) {
+      if (good.buffers[id].alias >= 0) return false;
       const auto reads = [&](const Step& step) { return std::find(step.inputs.begin(), step.inputs.end(), id) != step.inputs.end(); };
       return std::any_of(good.steps.begin(), good.steps.end(), reads);
     };

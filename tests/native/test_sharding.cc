@@ -29,6 +29,7 @@ Box with_part(Box box, size_t index, int part, int parts) {
 
 // Does a cut of this index go through an axis that the kernel needs whole? It is then lowered by expansion instead.
 bool kept_whole(const OpDef& def, const OpCall& call, const Box& box, size_t index) {
+  if (def.whole_axis.empty()) return false;
   const Rect all = operand_region(def, call, box, {false, 0});
   const Rect part = operand_region(def, call, with_part(box, index, 0, 2), {false, 0});
   for (const int d : whole_dims(def, call))

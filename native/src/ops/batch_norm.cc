@@ -1,4 +1,6 @@
 // batch_norm: normalisation of each channel over batch and positions, in training and in inference, and the gradient.
+#include <algorithm>
+
 #include "ops/check.h"
 #include "ops/grad.h"
 
@@ -35,6 +37,65 @@ Rect channel_region(const OpCall& call, const Box& box, Operand operand) {
   return rect;
 }
 
+// Simple ops per channel, for gradients and expansions.
+class PerChannel {
+ public:
+  explicit PerChannel(Emitter& ctx) : ctx_(ctx), spread_(ctx.in_type(0).rank(), 1) {
+    spread_[1] = ctx.in_type(0).dim(1);
+    for (size_t axis = 0; axis < spread_.size(); ++axis)
+      if (axis != 1) others_.push_back(static_cast<int64_t>(axis));
+  }
+  Value times(Value a, Value b) { return ctx_.emit("multiply", {a, b}); }
+  Value minus(Value a, Value b) { return ctx_.emit("subtract", {a, b}); }
+  Value plus(Value a, Value b) { return ctx_.emit("add", {a, b}); }
+  Value scaled(Value a, double by) { return ctx_.emit("scalar_multiply", {a}, {{"scalar", by}}); }
+  Value rstd(Value var) { return ctx_.emit("rsqrt", {ctx_.emit("scalar_add", {var}, {{"scalar", ctx_.attrs().real("eps")}})}); }
+  // A value per channel in a shape that broadcasts against x, and back.
+  Value spread(Value channel) { return ctx_.emit("reshape", {channel}, {{"shape", spread_}}); }
+  Value flat(Value spread) { return ctx_.emit("reshape", {spread}, {{"shape", Shape{spread_[1]}}}); }
+  // Over batch and positions: the sum (a value per channel), and the mean (spread).
+  Value sum(Value x) { return ctx_.emit("reduce_sum", {x}, {{"axes", others_}}); }
+  Value mean(Value x) { return ctx_.emit("reduce_mean", {x}, {{"axes", others_}, {"keepdims", true}}); }
+
+ private:
+  Emitter& ctx_;
+  Shape spread_;
+  std::vector<int64_t> others_;
+};
+
+std::vector<Value> batch_norm_expand(Expansion& ctx) {
+  PerChannel per(ctx);
+  const Value mean = per.mean(ctx.in(0));
+  const Value centred = per.minus(ctx.in(0), mean);
+  const Value var = per.mean(per.times(centred, centred));
+  const Value scale = per.times(per.rstd(var), per.spread(ctx.in(1)));
+  const Value y = per.plus(per.times(centred, scale), per.spread(ctx.in(2)));
+  const auto n = static_cast<double>(ctx.in_type(0).numel()) / static_cast<double>(std::max<int64_t>(1, ctx.in_type(0).dim(1)));
+  const double keep = ctx.attrs().real("momentum"), correction = ctx.attrs().flag("unbiased") && n > 1 ? n / (n - 1) : 1;
+  const Value flat_mean = per.flat(mean), flat_var = per.flat(var);
+  return {y, per.plus(per.scaled(ctx.in(3), keep), per.scaled(flat_mean, 1 - keep)),
+          per.plus(per.scaled(ctx.in(4), keep), per.scaled(flat_var, (1 - keep) * correction)), flat_mean, flat_var};
+}
+
+std::vector<Value> batch_norm_grad_expand(Expansion& ctx) {
+  PerChannel per(ctx);
+  const Value dy = ctx.in(1), rstd = per.rstd(per.spread(ctx.in(4)));
+  const Value xhat = per.times(per.minus(ctx.in(0), per.spread(ctx.in(3))), rstd);
+  const Value dy_xhat = per.times(dy, xhat);
+  const Value along = per.plus(per.mean(dy), per.times(xhat, per.mean(dy_xhat)));
+  const Value dx = per.times(per.minus(dy, along), per.times(rstd, per.spread(ctx.in(2))));
+  return {dx, per.sum(dy_xhat), per.sum(dy)};
+}
+
+// The gradient of a frozen normalisation, which is an affine map per channel.
+void inference_grad(GradContext& ctx) {
+  PerChannel per(ctx);
+  const Value dy = ctx.dout(0), rstd = per.rstd(ctx.in(4));
+  if (ctx.needs(0)) ctx.in_grad(0, per.times(dy, per.spread(per.times(ctx.in(1), rstd))));
+  if (ctx.needs(1)) ctx.in_grad(1, per.times(per.sum(per.times(dy, per.minus(ctx.in(0), per.spread(ctx.in(3))))), rstd));
+  if (ctx.needs(2)) ctx.in_grad(2, per.sum(dy));
+}
+
 OpDef batch_norm() {
   OpDef op("batch_norm");
   op.describe(
@@ -66,6 +127,7 @@ OpDef batch_norm() {
     for (int i = 0; i < 3; ++i)
       if (ctx.needs(i)) ctx.in_grad(i, grads[i]);
   };
+  op.expand = batch_norm_expand;
   op.inference = [](Expansion& ctx) {
     const Value y = ctx.emit("batch_norm_inference", ctx.node().inputs, {{"eps", ctx.attrs().real("eps")}});
     return std::vector<Value>{y, ctx.in(3), ctx.in(4), ctx.in(3), ctx.in(4)};
@@ -86,28 +148,10 @@ OpDef batch_norm_grad() {
     expect_channel_vectors(call, 2);
     return std::vector<TensorType>{call.inputs[0], call.inputs[2], call.inputs[2]};
   };
+  op.expand = batch_norm_grad_expand;
   op.flops = [](const OpCall& call) { return 11.0 * static_cast<double>(call.inputs[0].numel()); };
   op.internal = true;
   return op;
-}
-
-// The gradient of a frozen normalisation, which is an affine map per channel.
-void inference_grad(GradContext& ctx) {
-  const TensorType x = ctx.in_type(0);
-  std::vector<int64_t> others = {0};
-  Shape broadcast_shape(x.rank(), 1);
-  broadcast_shape[1] = x.dim(1);
-  for (size_t axis = 2; axis < x.rank(); ++axis) others.push_back(static_cast<int64_t>(axis));
-  const auto spread = [&](Value channel) { return ctx.emit("reshape", {channel}, {{"shape", broadcast_shape}}); };
-  const auto total = [&](Value tensor) { return ctx.emit("reduce_sum", {tensor}, {{"axes", others}}); };
-  const Value dy = ctx.dout(0);
-  const Value rstd = ctx.emit("rsqrt", {ctx.emit("scalar_add", {ctx.in(4)}, {{"scalar", ctx.attrs().real("eps")}})});
-  if (ctx.needs(0)) ctx.in_grad(0, ctx.emit("multiply", {dy, spread(ctx.emit("multiply", {ctx.in(1), rstd}))}));
-  if (ctx.needs(1)) {
-    const Value centred = ctx.emit("subtract", {ctx.in(0), spread(ctx.in(3))});
-    ctx.in_grad(1, ctx.emit("multiply", {total(ctx.emit("multiply", {dy, centred})), rstd}));
-  }
-  if (ctx.needs(2)) ctx.in_grad(2, total(dy));
 }
 
 OpDef batch_norm_inference() {

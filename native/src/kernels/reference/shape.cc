@@ -11,6 +11,13 @@ std::unique_ptr<Kernel> bind_copy(const BindContext& context) {
   return make_kernel([bytes](const RunArgs& args) { copy_bytes(args.out[0], args.in[0], bytes); });
 }
 
+std::unique_ptr<Kernel> bind_reorder(const BindContext& context) {
+  FF_CHECK(context.layouts.inputs[0].dense() && context.layouts.outputs[0].dense(), context.call.name,
+           ": no kernel between layouts ", context.layouts.inputs[0].name(), " and ", context.layouts.outputs[0].name(), " of ",
+           to_string(context.call.inputs[0]));
+  return bind_copy(context);
+}
+
 // The output in order, the input by strides.
 std::unique_ptr<Kernel> bind_gather(const TensorType& out, const Shape& strides) {
   const Walk<2> walk(out.shape, {dense_strides(out.shape), strides});
@@ -96,7 +103,7 @@ std::unique_ptr<Kernel> bind_split(const BindContext& context) {
 }
 
 std::vector<KernelDef> shape_kernels() {
-  return {define("identity", bind_copy),   define("flat", bind_copy),
+  return {define("reorder", bind_reorder), define("identity", bind_copy),   define("flat", bind_copy),
           define("reshape", bind_copy),    define("transpose", bind_transpose),
           define("concat", bind_concat),   define("split", bind_split),
           define("broadcast_to", bind_broadcast)};
