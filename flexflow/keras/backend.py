@@ -101,7 +101,7 @@ def set_seed(seed: int) -> None:
 def next_seed() -> int:
     """A seed for one more initializer, dropout or shuffle: the next of a stream, below 2**31.
 
-    Where set_seed() was not called the stream starts from FFConfig's seed (0, or ``--ff-seed N``),
+    Where set_seed() was not called the stream starts from FFConfig's seed (0, or ``--seed N``),
     so that a script run twice, or on several machines at once, computes the same.
     """
     if _seeds is None:

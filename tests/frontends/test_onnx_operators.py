@@ -398,7 +398,7 @@ def test_conv_groups_and_constant_weights() -> None:
     check(node("Conv", "x w", group=2), x, {"w": r(6, 2, 2, 2)}, gradients=False)
     constant = node("Constant", "", "w", value=numpy_helper.from_array(r(4, 4, 2, 2)))
     ffmodel, _ = check([constant, node("Conv", "x w")], x, gradients=False)
-    kernel = ffmodel.get_layer_by_name("Conv_y").get_input_by_id(1)
+    kernel = ffmodel.get_layer_by_name("Conv_y").get_weight_tensor()
     assert kernel.name == "w" and ffmodel.tensor_info(kernel.id).trainable
 
 

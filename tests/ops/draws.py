@@ -25,6 +25,10 @@ class Draw:
     dtype: str = "float"  # the dtype under test, unless it is named
     differentiable: bool = True
 
+    def __str__(self) -> str:
+        shape = "x".join(map(str, self.shape)) or "scalar"
+        return shape if self.dtype == "float" else f"{shape}:{self.dtype}"
+
     def of(self, dtype: str, seed: str) -> np.ndarray:
         """The values for a dtype, bfloat16 as float32; they depend on nothing but the seed."""
         random = np.random.default_rng(zlib.crc32(seed.encode()))

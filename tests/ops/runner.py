@@ -39,8 +39,10 @@ class Trial:
         self.inputs = [self._source(i, array) for i, array in enumerate(self.arrays)]
         attrs = {**case.attrs, **({"dtype": dtype} if row.typed else {})}
         count = row.output_count(case)
-        self.outputs = self.model._ops(row.op, self.inputs, "op", outputs=count, **attrs)
-        self.weights = self.outputs[0].owner_op.get_parameters()
+        self.outputs = self.model.op(row.op, self.inputs, "op", outputs=count, **attrs)
+        # Scalars among the inputs are parameters, too.
+        layer, given = self.outputs[0].owner_op, {x.id for x in self.inputs}
+        self.weights = [w for w in layer.get_parameters() if w.id not in given]
         self.weight_arrays = []
         for weight in self.weights:
             name = weight.name.rpartition("/")[2]

@@ -19,7 +19,7 @@ class Case:
     attrs: Mapping[str, Any] = field(default_factory=dict)
 
     def __str__(self) -> str:
-        shapes = ",".join("x".join(map(str, draw.shape)) or "scalar" for draw in self.inputs)
+        shapes = ",".join(map(str, self.inputs))
         attrs = "".join(f"-{name}={_short(value)}" for name, value in self.attrs.items())
         return shapes + attrs
 

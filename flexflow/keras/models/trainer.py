@@ -92,37 +92,32 @@ class Trainer(Compiled):
         backend.refuse(who, class_weight=class_weight, sample_weight=sample_weight)
         backend.refuse(who, neutral=(True, False), shuffle=shuffle)
         arguments.check_epochs(who, epochs, initial_epoch)
-        train, held_out = self._collect("fit", x, y), None
-        if validation_data is not None:
-            held_out = self._collect("fit", *arguments.pair(who, validation_data))
-        elif validation_split:
-            train, held_out = train.split(validation_split, who)
-        size = arguments.batch_size(who, batch_size)
-        program = self._ready(size, "fit")
-        self._warn_if_frozen_since(program)
-        feed = program.feed(
-            train, size, arguments.steps(f"{who}: steps_per_epoch", steps_per_epoch, train, size)
+        train, held_out = self._split(
+            who, self._collect("fit", x, y), validation_data, validation_split
         )
+        program = self._ready(arguments.batch_size(who, batch_size), "fit")
+        self._warn_if_frozen_since(program)
+        feed = _feed(program, who, train, batch_size, "steps_per_epoch", steps_per_epoch)
         validation = None
         if held_out is not None:
-            size = arguments.batch_size(who, validation_batch_size or size)
-            steps = arguments.steps(f"{who}: validation_steps", validation_steps, held_out, size)
-            validation = program.feed(held_out, size, steps)
+            size = validation_batch_size or feed.batch_size
+            validation = _feed(program, who, held_out, size, "validation_steps", validation_steps)
         history = History()
         listeners = self._listeners(callbacks, verbose, epochs, feed.steps, history)
         self.history = history
-        self._train(
-            program,
-            feed,
-            range(initial_epoch, epochs),
-            listeners,
-            shuffle,
-            validation,
-            validation_freq,
-        )
+        rounds = range(initial_epoch, epochs)
+        self._train(program, feed, rounds, listeners, shuffle, validation, validation_freq)
         if program.ff.ffconfig.profiling and arguments.verbosity(verbose):
             print(program.ff.profile_report())
         return history
+
+    def _split(
+        self, who: str, arrays: Arrays, validation_data: Any, validation_split: float
+    ) -> tuple[Arrays, Arrays | None]:
+        """What to train on, and what to validate on."""
+        if validation_data is not None:
+            return arrays, self._collect("fit", *arguments.pair(who, validation_data))
+        return arrays.split(validation_split, who) if validation_split else (arrays, None)
 
     def _train(
         self,
@@ -203,9 +198,8 @@ class Trainer(Compiled):
         who = f"{self.name}.evaluate"
         backend.refuse(who, sample_weight=sample_weight)
         arrays = self._collect("evaluate", x, y)
-        size = arguments.batch_size(who, batch_size)
-        program = self._ready(size, "evaluate")
-        feed = program.feed(arrays, size, arguments.steps(f"{who}: steps", steps, arrays, size))
+        program = self._ready(arguments.batch_size(who, batch_size), "evaluate")
+        feed = _feed(program, who, arrays, batch_size, "steps", steps)
         listeners = self._listeners(callbacks, verbose, 1, feed.steps)
         return arguments.packed(self._test(program, feed, listeners), return_dict)
 
@@ -316,3 +310,11 @@ class Trainer(Compiled):
                 "compile() again to train by it",
                 stacklevel=3,
             )
+
+
+def _feed(
+    program: Program, who: str, arrays: Arrays, batch_size: int | None, name: str, steps: int | None
+) -> Feed:
+    """Data for a program; ``steps`` is the argument called ``name``."""
+    size = arguments.batch_size(who, batch_size)
+    return program.feed(arrays, size, arguments.steps(f"{who}: {name}", steps, arrays, size))

@@ -1,5 +1,6 @@
 // First values of states: each is drawn by an `initialize` op on the engine, so that a split state is drawn in parts
 // that fit together.
+#include "base/parallel.h"
 #include "c_api/objects.h"
 #include "kernels/kernel.h"
 #include "lowering/lower.h"
@@ -21,6 +22,7 @@ void initialize(State& state, const std::vector<std::pair<std::string, Attrs>>& 
   }
   if (names.empty()) return;
   const auto engine = make_engine("local", {});
+  set_thread_count(engine->machine().devices[0].threads);
   promote_halves(graph, "cpu", kernel_query());
   const auto plan = std::make_shared<const Plan>(lower(lift(std::move(graph)), engine->machine(), kernel_query()));
   engine->load(plan, state)->run(~0u);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <iomanip>
 
+#include "base/parallel.h"
 #include "kernels/kernel.h"
 #include "lowering/lower.h"
 
@@ -58,6 +59,8 @@ Executable& Model::executable(const StepSpec& step) {
   if (version_ != owner_->version) drop_plans();
   version_ = owner_->version;
   if (const auto it = executables_.find(step); it != executables_.end()) return *it->second;
+  // Kernels may ask for scratch by thread: they are asked here as they will be bound.
+  set_thread_count(machine_.devices[0].threads);
   Graph graph = build_step(owner_->graph, spec_, step, kernel_query());
   auto plan = std::make_shared<const Plan>(
       lower(lift(std::move(graph)), machine_, kernel_query(), {.separate_sections = step.separate_sections}));

@@ -5,7 +5,7 @@
 namespace ff {
 namespace {
 
-int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }    // b > 0
+int64_t ceil_div(int64_t a, int64_t b) { return a / b + (a % b > 0); }  // b > 0
 int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
 // Padding after that makes the windows end where the last output's does; inputs beyond are not read.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 
 #include "graph/call.h"
 
@@ -30,8 +31,8 @@ struct Window {
 
 using Windows = std::array<Window, 2>;  // rows, columns
 
-// From the attributes kernel, stride (empty: kernel), padding, pads (top, left, bottom, right) and, where the op has it,
-// dilation; padding "same" is worked out for an input of height x width.
+// From the attributes kernel, stride (empty: kernel), padding, pads (top, left, bottom, right) and, where the op has
+// it, dilation; padding "same" is worked out for an input of height x width.
 Windows windows_of(const Attrs& attrs, int64_t height, int64_t width);
 
 // The windows of a call whose box may be a part of the work, from local inputs (N, C, h, w) to local outputs

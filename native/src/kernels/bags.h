@@ -11,8 +11,8 @@ namespace ff {
 
 struct Bags {
   int64_t count, size;
-  double scale;        // of each row: 1, or 1 / size of a mean
-  int64_t first_entry; // the part of the table that the call holds
+  double scale;         // of each row: 1, or 1 / size of a mean
+  int64_t first_entry;  // the part of the table that the call holds
   int64_t entries;
 
   Bags(const OpCall& call, const TensorType& table) {
@@ -36,7 +36,8 @@ void check_ids(const OpCall& call, const Id* ids) {
   const int64_t entries = call.attrs.integer("num_entries");
   for (int64_t i = 0; i < call.inputs[0].numel(); ++i)
     if (ids[i] < 0 || ids[i] >= entries)
-      bad_value(call.name, ": id ", ids[i], " at position ", i, " is out of range; expected 0 <= id < num_entries = ", entries);
+      bad_value(call.name, ": id ", ids[i], " at position ", i,
+                " is out of range; expected 0 <= id < num_entries = ", entries);
 }
 
 }  // namespace ff

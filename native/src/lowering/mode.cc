@@ -1,4 +1,6 @@
 // Training or inference mode, and the expansions that come before differentiation.
+#include <algorithm>
+
 #include "base/error.h"
 #include "lowering/step_graph.h"
 #include "ops/grad.h"
@@ -30,6 +32,20 @@ Value step_counter(Graph& graph) {
   return {next, 0};
 }
 
+// An op moves a state on. Where another op moved it before (a shared layer that is called twice), this one goes on from
+// there, and its value is the one that stays.
+void update_state(Graph& graph, NodeId id, int input, int output) {
+  Value& current = graph.node(id).inputs[input];
+  const auto before = std::find_if(graph.assignments.begin(), graph.assignments.end(),
+                                   [&](const Assignment& a) { return a.state == current.node; });
+  if (before == graph.assignments.end()) {
+    graph.assignments.push_back({current.node, {id, output}});
+  } else {
+    current = before->value;
+    before->value = {id, output};
+  }
+}
+
 }  // namespace
 
 void set_mode(Graph& graph, bool training, int64_t seed) {
@@ -41,8 +57,7 @@ void set_mode(Graph& graph, bool training, int64_t seed) {
       replace_outputs(graph, id, def.inference(expansion));
       continue;
     }
-    for (const auto& [input, output] : def.state_updates)
-      graph.assignments.push_back({graph.node(id).inputs[input].node, {id, output}});
+    for (const auto& [input, output] : def.state_updates) update_state(graph, id, input, output);
     if (!def.random || graph.node(id).inputs.empty()) continue;
     if (!counter.valid()) counter = step_counter(graph);
     Node& node = graph.node(id);
@@ -67,7 +82,9 @@ void expand_unsupported(Graph& graph, const std::string& device, const KernelQue
       const OpDef& def = op_def(graph.node(id).op);
       if (!def.expand || kernels.supported(graph.call(id), device)) continue;
       Expansion expansion(graph, id);
-      replace_outputs(graph, id, def.expand(expansion));
+      const std::vector<Value> simpler = def.expand(expansion);
+      if (simpler.empty()) continue;  // nothing to expand here: binding will say that there is no kernel
+      replace_outputs(graph, id, simpler);
       changed = true;
     }
   }

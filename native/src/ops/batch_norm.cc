@@ -22,7 +22,8 @@ std::vector<WeightSpec> batch_norm_weights(const OpCall& call) {
 
 void expect_channel_vectors(const OpCall& call, int first) {
   const TensorType channel{call.inputs[0].dtype, {call.inputs[0].dim(1)}};
-  for (int i = first; i < static_cast<int>(call.inputs.size()); ++i) expect_type(call, i, channel, cat("input ", i, " (one value per channel)"));
+  for (int i = first; i < static_cast<int>(call.inputs.size()); ++i)
+    expect_type(call, i, channel, cat("input ", i, " (one value per channel)"));
 }
 
 // Statistics belong to the whole batch: only channels are offered for a split.
@@ -49,7 +50,9 @@ class PerChannel {
   Value minus(Value a, Value b) { return ctx_.emit("subtract", {a, b}); }
   Value plus(Value a, Value b) { return ctx_.emit("add", {a, b}); }
   Value scaled(Value a, double by) { return ctx_.emit("scalar_multiply", {a}, {{"scalar", by}}); }
-  Value rstd(Value var) { return ctx_.emit("rsqrt", {ctx_.emit("scalar_add", {var}, {{"scalar", ctx_.attrs().real("eps")}})}); }
+  Value rstd(Value var) {
+    return ctx_.emit("rsqrt", {ctx_.emit("scalar_add", {var}, {{"scalar", ctx_.attrs().real("eps")}})});
+  }
   // A value per channel in a shape that broadcasts against x, and back.
   Value spread(Value channel) { return ctx_.emit("reshape", {channel}, {{"shape", spread_}}); }
   Value flat(Value spread) { return ctx_.emit("reshape", {spread}, {{"shape", Shape{spread_[1]}}}); }
@@ -70,8 +73,10 @@ std::vector<Value> batch_norm_expand(Expansion& ctx) {
   const Value var = per.mean(per.times(centred, centred));
   const Value scale = per.times(per.rstd(var), per.spread(ctx.in(1)));
   const Value y = per.plus(per.times(centred, scale), per.spread(ctx.in(2)));
-  const auto n = static_cast<double>(ctx.in_type(0).numel()) / static_cast<double>(std::max<int64_t>(1, ctx.in_type(0).dim(1)));
-  const double keep = ctx.attrs().real("momentum"), correction = ctx.attrs().flag("unbiased") && n > 1 ? n / (n - 1) : 1;
+  const auto n =
+      static_cast<double>(ctx.in_type(0).numel()) / static_cast<double>(std::max<int64_t>(1, ctx.in_type(0).dim(1)));
+  const double keep = ctx.attrs().real("momentum"),
+               correction = ctx.attrs().flag("unbiased") && n > 1 ? n / (n - 1) : 1;
   const Value flat_mean = per.flat(mean), flat_var = per.flat(var);
   return {y, per.plus(per.scaled(ctx.in(3), keep), per.scaled(flat_mean, 1 - keep)),
           per.plus(per.scaled(ctx.in(4), keep), per.scaled(flat_var, (1 - keep) * correction)), flat_mean, flat_var};
@@ -92,14 +97,16 @@ void inference_grad(GradContext& ctx) {
   PerChannel per(ctx);
   const Value dy = ctx.dout(0), rstd = per.rstd(ctx.in(4));
   if (ctx.needs(0)) ctx.in_grad(0, per.times(dy, per.spread(per.times(ctx.in(1), rstd))));
-  if (ctx.needs(1)) ctx.in_grad(1, per.times(per.sum(per.times(dy, per.minus(ctx.in(0), per.spread(ctx.in(3))))), rstd));
+  if (ctx.needs(1))
+    ctx.in_grad(1, per.times(per.sum(per.times(dy, per.minus(ctx.in(0), per.spread(ctx.in(3))))), rstd));
   if (ctx.needs(2)) ctx.in_grad(2, per.sum(dy));
 }
 
 OpDef batch_norm() {
   OpDef op("batch_norm");
   op.describe(
-      "y = gamma (x - mean) / sqrt(variance + eps) + beta with the mean and variance of each channel (axis 1) over batch and "
+      "y = gamma (x - mean) / sqrt(variance + eps) + beta with the mean and variance of each channel (axis 1) over "
+      "batch and "
       "positions; updates the running statistics; weights: gamma, beta, running_mean, running_var (C).");
   op.attr("eps", 1e-5, kEpsDoc);
   op.attr("momentum", 0.9, "share of the old running statistics that is kept");
@@ -123,7 +130,8 @@ OpDef batch_norm() {
   op.grad = [](GradContext& ctx) {
     if (!ctx.needs(0) && !ctx.needs(1) && !ctx.needs(2)) return;
     const std::vector<Value> grads =
-        ctx.emit_all("batch_norm_grad", {ctx.in(0), ctx.dout(0), ctx.in(1), ctx.out(3), ctx.out(4)}, {{"eps", ctx.attrs().real("eps")}});
+        ctx.emit_all("batch_norm_grad", {ctx.in(0), ctx.dout(0), ctx.in(1), ctx.out(3), ctx.out(4)},
+                     {{"eps", ctx.attrs().real("eps")}});
     for (int i = 0; i < 3; ++i)
       if (ctx.needs(i)) ctx.in_grad(i, grads[i]);
   };
@@ -137,7 +145,9 @@ OpDef batch_norm() {
 
 OpDef batch_norm_grad() {
   OpDef op("batch_norm_grad");
-  op.describe("Gradients of batch_norm with respect to x, gamma and beta, from x, dy, gamma and the batch's mean and variance.");
+  op.describe(
+      "Gradients of batch_norm with respect to x, gamma and beta, from x, dy, gamma and the batch's mean and "
+      "variance.");
   op.inputs(5).linear_in({1}).no_gradient();
   op.attr("eps", 1e-5, kEpsDoc);
   op.space("n c s*, n c s*, c, c, c -> n c s*, c, c");
@@ -156,7 +166,8 @@ OpDef batch_norm_grad() {
 
 OpDef batch_norm_inference() {
   OpDef op("batch_norm_inference");
-  op.describe("gamma (x - mean) / sqrt(var + eps) + beta with given statistics of each channel (axis 1), which are constants.");
+  op.describe(
+      "gamma (x - mean) / sqrt(var + eps) + beta with given statistics of each channel (axis 1), which are constants.");
   op.inputs(5).inplace(0, 0);
   op.attr("eps", 1e-5, kEpsDoc);
   op.space("n c s*, c, c, c, c -> n c s*");

@@ -6,8 +6,8 @@ namespace ff {
 
 void expect_inputs(const OpCall& call, size_t count, const std::string& what) {
   if (call.inputs.size() != count)
-    bad_value(call.name, ": got ", call.inputs.size(), " inputs; expected ", count, " (", what, "); give all of them or ",
-              "leave the weights to the op");
+    bad_value(call.name, ": got ", call.inputs.size(), " inputs; expected ", count, " (", what,
+              "); give all of them or ", "leave the weights to the op");
 }
 
 void expect_float(const OpCall& call, int index) {
@@ -33,8 +33,8 @@ void expect_rank(const OpCall& call, int index, size_t least, size_t most, const
 void expect_type(const OpCall& call, int index, const TensorType& expected, const std::string& what) {
   const TensorType& type = call.inputs[index];
   if (type != expected)
-    fail(type.dtype == expected.dtype ? ErrorKind::value : ErrorKind::type, call.name, ": ", what, " is ", to_string(type),
-         "; expected ", to_string(expected));
+    fail(type.dtype == expected.dtype ? ErrorKind::value : ErrorKind::type, call.name, ": ", what, " is ",
+         to_string(type), "; expected ", to_string(expected));
 }
 
 void expect_list(const OpCall& call, const std::string& attr, size_t count, int64_t least) {

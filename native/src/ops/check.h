@@ -1,5 +1,5 @@
-// Checks that the shape rules of many operators share. Each message names the op, what came, what was expected and, where
-// there is something to do, what.
+// Checks that the shape rules of many operators share. Each message names the op, what came, what was expected and,
+// where there is something to do, what.
 #pragma once
 
 #include <string>

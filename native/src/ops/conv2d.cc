@@ -25,8 +25,9 @@ std::vector<WeightSpec> conv2d_weights(const OpCall& call) {
   if (x.dim(1) % groups != 0 || out % groups != 0)
     bad_value(call.name, ": ", x.dim(1), " input and ", out, " output channels do not divide into ", groups, " groups");
   const auto& kernel = call.attrs.ints("kernel");
-  std::vector<WeightSpec> specs = {
-      {"kernel", {x.dtype, {out, x.dim(1) / groups, kernel[0], kernel[1]}}, {{"initializer", std::string("glorot_uniform")}}}};
+  std::vector<WeightSpec> specs = {{"kernel",
+                                    {x.dtype, {out, x.dim(1) / groups, kernel[0], kernel[1]}},
+                                    {{"initializer", std::string("glorot_uniform")}}}};
   if (call.attrs.flag("use_bias")) specs.push_back({"bias", {x.dtype, {out}}, {{"initializer", std::string("zeros")}}});
   return specs;
 }
@@ -35,7 +36,8 @@ std::vector<TensorType> conv2d_shape(const OpCall& call) {
   const bool use_bias = call.attrs.flag("use_bias");
   expect_inputs(call, use_bias ? 3 : 2, use_bias ? "x, kernel, bias" : "x, kernel");
   const std::vector<WeightSpec> weights = conv2d_weights(call);
-  for (size_t k = 0; k < weights.size(); ++k) expect_type(call, static_cast<int>(k) + 1, weights[k].type, "the " + weights[k].name);
+  for (size_t k = 0; k < weights.size(); ++k)
+    expect_type(call, static_cast<int>(k) + 1, weights[k].type, "the " + weights[k].name);
   return {window_output(call, call.attrs.integer("out_channels"))};
 }
 
@@ -80,7 +82,9 @@ Box outer_indices(const OpCall& call, const Shape& x, const Shape& y) {
 Rect conv2d_region(const OpCall& call, const Box& box, Operand operand) {
   if (operand.output) return output_rect(box, call.outputs[0].shape);
   const Shape& shape = call.inputs[operand.index].shape;
-  return operand.index == 0 ? image_rect(call, box, shape) : operand.index == 1 ? kernel_rect(call, box, shape) : bias_rect(box, shape);
+  return operand.index == 0   ? image_rect(call, box, shape)
+         : operand.index == 1 ? kernel_rect(call, box, shape)
+                              : bias_rect(box, shape);
 }
 
 void conv2d_grad(GradContext& ctx) {
@@ -89,11 +93,13 @@ void conv2d_grad(GradContext& ctx) {
   const Attrs attrs = ctx.attrs();
   const Shape x = ctx.in_type(0).shape;
   if (ctx.needs(0))
-    ctx.in_grad(0, ctx.emit("conv2d_grad_input", {ctx.dout(0), ctx.in(1)}, window_grad_attrs("conv2d_grad_input", attrs, x)));
+    ctx.in_grad(
+        0, ctx.emit("conv2d_grad_input", {ctx.dout(0), ctx.in(1)}, window_grad_attrs("conv2d_grad_input", attrs, x)));
   const bool use_bias = ctx.in_count() == 3;
   if (!ctx.needs(1) && !(use_bias && ctx.needs(2))) return;
   Attrs weight_attrs = window_grad_attrs("conv2d_grad_weight", attrs, x);
-  const std::vector<Value> grads = ctx.emit_all("conv2d_grad_weight", {ctx.in(0), ctx.dout(0)}, std::move(weight_attrs));
+  const std::vector<Value> grads =
+      ctx.emit_all("conv2d_grad_weight", {ctx.in(0), ctx.dout(0)}, std::move(weight_attrs));
   ctx.in_grad(1, grads[0]);
   if (use_bias) ctx.in_grad(2, grads[1]);
 }
@@ -120,7 +126,8 @@ double conv_flops(const Shape& y, int64_t in_channels_of_group, const Attrs& att
 OpDef conv2d() {
   OpDef op("conv2d");
   op.describe(
-      "y = activation(x * kernel + bias), cross-correlation of (N, C, H, W); weights: kernel (out, C / groups, height, width), "
+      "y = activation(x * kernel + bias), cross-correlation of (N, C, H, W); weights: kernel (out, C / groups, height, "
+      "width), "
       "bias (out).");
   op.required("out_channels", AttrType::integer, "number of filters");
   add_conv_attrs(op);
@@ -145,7 +152,8 @@ Rect grad_input_region(const OpCall& call, const Box& box, Operand operand) {
   const Shape& dy = call.inputs[0].shape;
   const Windows windows = windows_of(call.attrs, dx[2], dx[3]);
   const auto readers = [&](size_t axis) {
-    return image[axis].extent == dx[axis + 2] ? Span{0, dy[axis + 2]} : windows[axis].outputs_of(image[axis], dy[axis + 2]);
+    return image[axis].extent == dx[axis + 2] ? Span{0, dy[axis + 2]}
+                                              : windows[axis].outputs_of(image[axis], dy[axis + 2]);
   };
   return rect_of({span_of(box, "n", dy[0]), span_of(box, "o", dy[1]), readers(0), readers(1)});
 }
@@ -192,7 +200,8 @@ OpDef conv2d_grad_weight() {
   op.shape = [](const OpCall& call) {
     const TensorType &x = call.inputs[0], &dy = call.inputs[1];
     const auto& kernel = call.attrs.ints("kernel");
-    std::vector<TensorType> grads = {{x.dtype, {dy.dim(1), x.dim(1) / call.attrs.integer("groups"), kernel[0], kernel[1]}}};
+    std::vector<TensorType> grads = {
+        {x.dtype, {dy.dim(1), x.dim(1) / call.attrs.integer("groups"), kernel[0], kernel[1]}}};
     if (call.attrs.flag("use_bias")) grads.push_back({x.dtype, {dy.dim(1)}});
     return grads;
   };

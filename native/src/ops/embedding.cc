@@ -1,4 +1,5 @@
-// embedding: rows of a table looked up by id, one by one or summed over the last dimension of the ids, and its gradient.
+// embedding: rows of a table looked up by id, one by one or summed over the last dimension of the ids, and its
+// gradient.
 #include "ops/check.h"
 #include "ops/grad.h"
 
@@ -8,26 +9,32 @@ namespace {
 void add_table_attrs(OpDef& op) {
   op.required("num_entries", AttrType::integer, "rows of the table; ids are from 0 to less than this");
   op.required("out_dim", AttrType::integer, "size of a row");
-  op.attr("aggr", std::string("none"), "over the last dimension of the ids: none, sum, or avg (their mean)", {"none", "sum", "avg"});
+  op.attr("aggr", std::string("none"), "over the last dimension of the ids: none, sum, or avg (their mean)",
+          {"none", "sum", "avg"});
 }
 
 // The rule without and with aggregation; the line given to the op is the latter, which says more.
 struct Rules {
   std::string plain, bag;
 
-  Space pick(const OpCall& call) const { return Space::parse(call.attrs.text("aggr") == "none" ? plain : bag, Combiner::sum); }
+  Space pick(const OpCall& call) const {
+    return Space::parse(call.attrs.text("aggr") == "none" ? plain : bag, Combiner::sum);
+  }
 };
 
 void set_space(OpDef& op, const Rules& rules) {
   op.space(rules.bag);
   op.indices = [rules](const OpCall& call) { return rules.pick(call).indices(call); };
-  op.region = [rules](const OpCall& call, const Box& box, Operand operand) { return rules.pick(call).region(call, box, operand); };
+  op.region = [rules](const OpCall& call, const Box& box, Operand operand) {
+    return rules.pick(call).region(call, box, operand);
+  };
 }
 
 TensorType rows_type(const OpCall& call, DType dtype) {
   TensorType rows{dtype, call.inputs[0].shape};
   if (call.attrs.text("aggr") != "none") {
-    if (rows.rank() == 0) bad_value(call.name, ": ids are a scalar; expected a dimension to aggregate over, or aggr \"none\"");
+    if (rows.rank() == 0)
+      bad_value(call.name, ": ids are a scalar; expected a dimension to aggregate over, or aggr \"none\"");
     rows.shape.pop_back();
   }
   rows.shape.push_back(call.attrs.integer("out_dim"));
@@ -38,7 +45,8 @@ std::vector<WeightSpec> embedding_weights(const OpCall& call) {
   expect_integer(call, 0);
   expect_least(call, "num_entries", 1);
   expect_least(call, "out_dim", 1);
-  const TensorType table{dtype_from_name(call.attrs.text("dtype")), {call.attrs.integer("num_entries"), call.attrs.integer("out_dim")}};
+  const TensorType table{dtype_from_name(call.attrs.text("dtype")),
+                         {call.attrs.integer("num_entries"), call.attrs.integer("out_dim")}};
   return {{"kernel", table, {{"initializer", std::string("glorot_uniform")}}}};
 }
 
@@ -50,7 +58,9 @@ Domain ids_domain(const OpCall& call, int) { return {0, call.attrs.integer("num_
 
 OpDef embedding() {
   OpDef op("embedding");
-  op.describe("kernel[ids], of shape ids + (out_dim), or its sum or mean over the last dimension of ids; weights: kernel (num_entries, out_dim).");
+  op.describe(
+      "kernel[ids], of shape ids + (out_dim), or its sum or mean over the last dimension of ids; weights: kernel "
+      "(num_entries, out_dim).");
   add_table_attrs(op);
   op.attr("dtype", std::string("float32"), "dtype of the table", {"float16", "bfloat16", "float32", "float64"});
   // A part of the table (index v) adds nothing for ids outside of it.

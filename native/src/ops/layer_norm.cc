@@ -15,7 +15,8 @@ size_t normalised_dims(const OpCall& call) {
     if (axes.size() > rank || !normalised[rank - 1 - k])
       bad_value(call.name, ": attribute \"axes\" is ", to_string(Shape(axes)), " for input ", to_string(call.inputs[0]),
                 "; expected the last dimensions; transpose the input first");
-  if (axes.empty()) bad_value(call.name, ": attribute \"axes\" is empty; expected the last dimensions, for example [-1]");
+  if (axes.empty())
+    bad_value(call.name, ": attribute \"axes\" is empty; expected the last dimensions, for example [-1]");
   return axes.size();
 }
 
@@ -46,7 +47,9 @@ Space space_for(const OpCall& call, std::string line) {
 void set_space(OpDef& op, const std::string& line) {
   op.space(line);
   op.indices = [line](const OpCall& call) { return space_for(call, line).indices(call); };
-  op.region = [line](const OpCall& call, const Box& box, Operand operand) { return space_for(call, line).region(call, box, operand); };
+  op.region = [line](const OpCall& call, const Box& box, Operand operand) {
+    return space_for(call, line).region(call, box, operand);
+  };
 }
 
 void add_axes(OpDef& op) { op.attr("axes", std::vector<int64_t>{-1}, "the normalised dimensions, the last ones"); }
@@ -55,14 +58,16 @@ std::vector<WeightSpec> layer_norm_weights(const OpCall& call) {
   expect_float(call, 0);
   const TensorType type = trailing(call);
   if (!call.attrs.flag("elementwise_affine")) return {};
-  return {{"gamma", type, {{"initializer", std::string("ones")}}}, {"beta", type, {{"initializer", std::string("zeros")}}}};
+  return {{"gamma", type, {{"initializer", std::string("ones")}}},
+          {"beta", type, {{"initializer", std::string("zeros")}}}};
 }
 
 std::vector<TensorType> layer_norm_shape(const OpCall& call) {
   const bool affine = call.attrs.flag("elementwise_affine");
   expect_inputs(call, affine ? 3 : 1, affine ? "x, gamma, beta" : "x");
   expect_float(call, 0);
-  for (int i = 1; i < static_cast<int>(call.inputs.size()); ++i) expect_type(call, i, trailing(call), i == 1 ? "gamma" : "beta");
+  for (int i = 1; i < static_cast<int>(call.inputs.size()); ++i)
+    expect_type(call, i, trailing(call), i == 1 ? "gamma" : "beta");
   return {call.inputs[0], leading(call), leading(call)};
 }
 
@@ -73,7 +78,9 @@ struct Steps {
   Value mean(Value x) { return ctx.emit("reduce_mean", {x}, {{"axes", ctx.attrs().ints("axes")}, {"keepdims", true}}); }
   Value times(Value a, Value b) { return ctx.emit("multiply", {a, b}); }
   Value minus(Value a, Value b) { return ctx.emit("subtract", {a, b}); }
-  Value rstd(Value var) { return ctx.emit("rsqrt", {ctx.emit("scalar_add", {var}, {{"scalar", ctx.attrs().real("eps")}})}); }
+  Value rstd(Value var) {
+    return ctx.emit("rsqrt", {ctx.emit("scalar_add", {var}, {{"scalar", ctx.attrs().real("eps")}})});
+  }
   // A statistic with its normalised dimensions as ones, or without them.
   Value keep(Value statistic, const Shape& x) {
     Shape shape = ctx.graph().type(statistic).shape;
@@ -107,7 +114,8 @@ std::vector<Value> grad_input_expand(Expansion& ctx) {
 OpDef layer_norm() {
   OpDef op("layer_norm");
   op.describe(
-      "y = gamma (x - mean) / sqrt(variance + eps) + beta with the mean and variance over the last dimensions, which are the "
+      "y = gamma (x - mean) / sqrt(variance + eps) + beta with the mean and variance over the last dimensions, which "
+      "are the "
       "other outputs; weights: gamma, beta of the normalised shape.");
   add_axes(op);
   op.attr("elementwise_affine", true, "scale by gamma and add beta");

@@ -18,11 +18,13 @@ std::vector<TensorType> linear_shape(const OpCall& call) {
 
 std::vector<WeightSpec> linear_weights(const OpCall& call) {
   expect_float(call, 0);
-  if (call.inputs[0].rank() == 0) bad_value(call.name, ": input 0 is a scalar; expected a rank of at least 1, (..., in_channels)");
+  if (call.inputs[0].rank() == 0)
+    bad_value(call.name, ": input 0 is a scalar; expected a rank of at least 1, (..., in_channels)");
   expect_least(call, "out_channels", 1);
   const TensorType& x = call.inputs[0];
   const int64_t out = call.attrs.integer("out_channels");
-  std::vector<WeightSpec> specs = {{"kernel", {x.dtype, {out, x.shape.back()}}, {{"initializer", std::string("glorot_uniform")}}}};
+  std::vector<WeightSpec> specs = {
+      {"kernel", {x.dtype, {out, x.shape.back()}}, {{"initializer", std::string("glorot_uniform")}}}};
   if (call.attrs.flag("use_bias")) specs.push_back({"bias", {x.dtype, {out}}, {{"initializer", std::string("zeros")}}});
   return specs;
 }
@@ -33,7 +35,8 @@ void linear_grad(GradContext& ctx) {
   if (ctx.needs(0)) ctx.in_grad(0, ctx.emit("linear_grad_input", {ctx.dout(0), ctx.in(1)}));
   const bool use_bias = ctx.in_count() == 3;
   if (!ctx.needs(1) && !(use_bias && ctx.needs(2))) return;
-  const std::vector<Value> grads = ctx.emit_all("linear_grad_weight", {ctx.in(0), ctx.dout(0)}, {{"use_bias", use_bias}});
+  const std::vector<Value> grads =
+      ctx.emit_all("linear_grad_weight", {ctx.in(0), ctx.dout(0)}, {{"use_bias", use_bias}});
   ctx.in_grad(1, grads[0]);
   if (use_bias) ctx.in_grad(2, grads[1]);
 }
@@ -54,7 +57,8 @@ double product_flops(const OpCall& call) {
 
 OpDef linear() {
   OpDef op("linear");
-  op.describe("y = activation(x kernel^T + bias), over the last dimension of x; weights: kernel (out, in), bias (out).");
+  op.describe(
+      "y = activation(x kernel^T + bias), over the last dimension of x; weights: kernel (out, in), bias (out).");
   op.required("out_channels", AttrType::integer, "size of the last dimension of the output");
   op.attr("use_bias", true, "add a bias");
   op.attr("activation", std::string("none"), "applied to the sum", {"none", "relu", "sigmoid", "tanh", "gelu"});

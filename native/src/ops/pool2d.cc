@@ -1,4 +1,6 @@
 // pool2d: maximum or mean over windows of NCHW images, and its gradient.
+#include <algorithm>
+
 #include "ops/check.h"
 #include "ops/grad.h"
 #include "ops/windowed.h"
@@ -68,10 +70,12 @@ OpDef pool2d() {
     std::vector<Value> inputs = {ctx.dout(0)};
     if (ctx.attrs().text("pool_type") == "max") {
       if (!ctx.attrs().flag("workspace"))
-        bad_value("pool2d \"", ctx.node().name, "\": attribute \"workspace\" is false; the gradient of a maximum needs it to be true");
+        bad_value("pool2d \"", ctx.node().name,
+                  "\": attribute \"workspace\" is false; the gradient of a maximum needs it to be true");
       inputs.push_back(ctx.out(1));
     }
-    ctx.in_grad(0, ctx.emit("pool2d_grad", inputs, window_grad_attrs("pool2d_grad", ctx.attrs(), ctx.in_type(0).shape)));
+    ctx.in_grad(0,
+                ctx.emit("pool2d_grad", inputs, window_grad_attrs("pool2d_grad", ctx.attrs(), ctx.in_type(0).shape)));
   };
   op.inference = [](Expansion& ctx) {
     Attrs attrs = ctx.attrs();

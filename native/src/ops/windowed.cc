@@ -27,8 +27,9 @@ TensorType window_output(const OpCall& call, int64_t channels) {
     const int64_t in = x.shape[axis + 2];
     y.shape[axis + 2] = window.output_extent(in, ceil_mode);
     if (y.shape[axis + 2] < 1)
-      bad_value(call.name, ": a window that reaches over ", window.reach(), axis == 0 ? " rows" : " columns", " does not fit into ", in,
-                " with padding ", window.before, " before and ", window.after, " after; expected a smaller kernel or more padding");
+      bad_value(call.name, ": a window that reaches over ", window.reach(), axis == 0 ? " rows" : " columns",
+                " does not fit into ", in, " with padding ", window.before, " before and ", window.after,
+                " after; expected a smaller kernel or more padding");
   }
   return y;
 }

@@ -1,5 +1,4 @@
 // batch_norm, its gradient and its form in inference, in blocked layouts where the channels allow it.
-#include "base/parallel.h"
 #include "kernels/cpu/primitive.h"
 
 namespace ff::cpu {
@@ -31,9 +30,10 @@ Layouts like_x(const OpCall& call, const std::vector<Layout>& inputs) {
 
 Primitive normalise(const OpCall& call, const Layouts& layouts) {
   const Desc x = desc_of(call.inputs[0], layouts.inputs[0]), channel = dense_desc(call.inputs[1]);
-  return describe<Forward>(forward_pd(call, dnnl::prop_kind::forward_training, x, kAffine),
-                           {in(DNNL_ARG_SRC, 0, x), in(DNNL_ARG_SCALE, 1, channel), in(DNNL_ARG_SHIFT, 2, channel),
-                            out(DNNL_ARG_DST, 0, x), out(DNNL_ARG_MEAN, 3, channel), out(DNNL_ARG_VARIANCE, 4, channel)});
+  return describe<Forward>(
+      forward_pd(call, dnnl::prop_kind::forward_training, x, kAffine),
+      {in(DNNL_ARG_SRC, 0, x), in(DNNL_ARG_SCALE, 1, channel), in(DNNL_ARG_SHIFT, 2, channel), out(DNNL_ARG_DST, 0, x),
+       out(DNNL_ARG_MEAN, 3, channel), out(DNNL_ARG_VARIANCE, 4, channel)});
 }
 
 class BatchNorm : public Kernel {
@@ -67,9 +67,9 @@ Primitive batch_norm_grad(const OpCall& call, const Layouts& layouts) {
   const auto hint = forward_pd(call, dnnl::prop_kind::forward_training, x, kAffine);
   return describe<Backward>(
       {dnnl_engine(), dnnl::prop_kind::backward, x, x, x, eps_of(call), kAffine, hint, user_scratchpad()},
-      {in(DNNL_ARG_SRC, 0, x), in(DNNL_ARG_DIFF_DST, 1, x), in(DNNL_ARG_SCALE, 2, channel), in(DNNL_ARG_MEAN, 3, channel),
-       in(DNNL_ARG_VARIANCE, 4, channel), out(DNNL_ARG_DIFF_SRC, 0, x), out(DNNL_ARG_DIFF_SCALE, 1, channel),
-       out(DNNL_ARG_DIFF_SHIFT, 2, channel)});
+      {in(DNNL_ARG_SRC, 0, x), in(DNNL_ARG_DIFF_DST, 1, x), in(DNNL_ARG_SCALE, 2, channel),
+       in(DNNL_ARG_MEAN, 3, channel), in(DNNL_ARG_VARIANCE, 4, channel), out(DNNL_ARG_DIFF_SRC, 0, x),
+       out(DNNL_ARG_DIFF_SCALE, 1, channel), out(DNNL_ARG_DIFF_SHIFT, 2, channel)});
 }
 
 Primitive batch_norm_inference(const OpCall& call, const Layouts& layouts) {
@@ -80,7 +80,8 @@ Primitive batch_norm_inference(const OpCall& call, const Layouts& layouts) {
 }
 
 std::vector<KernelDef> batch_norm_kernels() {
-  std::vector<KernelDef> defs = {primitive_kernel("batch_norm", normalise), primitive_kernel("batch_norm_grad", batch_norm_grad),
+  std::vector<KernelDef> defs = {primitive_kernel("batch_norm", normalise),
+                                 primitive_kernel("batch_norm_grad", batch_norm_grad),
                                  primitive_kernel("batch_norm_inference", batch_norm_inference)};
   defs[0].bind = [](const BindContext& context) { return std::make_unique<BatchNorm>(context); };
   for (KernelDef& def : defs) def.layouts = like_x;

@@ -26,7 +26,8 @@ bool supported(const OpCall& call, const Windows& windows) {
 // The sizes of a convolution, whichever of its tensors is asked for.
 class Convolution {
  public:
-  Convolution(const TensorType& x, const TensorType& kernel, const TensorType& y, const Windows& windows) : x(x), kernel(kernel), y(y) {
+  Convolution(const TensorType& x, const TensorType& kernel, const TensorType& y, const Windows& windows)
+      : x(x), kernel(kernel), y(y) {
     for (const Window& window : windows) {
       strides.push_back(window.stride);
       dilates.push_back(window.dilation - 1);
@@ -45,9 +46,14 @@ class Convolution {
   Desc kernel_desc(const Layout& layout) const { return desc_of(grouped_kernel(), layout); }
   Layout kernel_layout(const Desc& desc) const { return layout_of(grouped_kernel(), desc); }
 
-  Forward::primitive_desc forward(const Desc& x_desc, const Desc& kernel_desc, const Desc& bias_desc, const Desc& y_desc,
-                                  const dnnl::primitive_attr& attr) const {
-    return {dnnl_engine(), dnnl::prop_kind::forward_training, kDirect, x_desc, kernel_desc, bias_desc, y_desc, strides, dilates, before, after, attr};
+  Forward::primitive_desc forward(const Desc& x_desc, const Desc& kernel_desc, const Desc& bias_desc,
+                                  const Desc& y_desc, const dnnl::primitive_attr& attr) const {
+    return {dnnl_engine(), dnnl::prop_kind::forward_training,
+            kDirect,       x_desc,
+            kernel_desc,   bias_desc,
+            y_desc,        strides,
+            dilates,       before,
+            after,         attr};
   }
   // What a gradient's descriptor asks for as a hint.
   Forward::primitive_desc hint() const {
@@ -60,7 +66,9 @@ class Convolution {
 
 // ---- conv2d(x, kernel [, bias]) -> y ----
 
-Windows forward_windows(const OpCall& call) { return part_by_outputs(call, call.inputs[0].shape, call.outputs[0].shape); }
+Windows forward_windows(const OpCall& call) {
+  return part_by_outputs(call, call.inputs[0].shape, call.outputs[0].shape);
+}
 
 Convolution forward_problem(const OpCall& call) {
   return {call.inputs[0], call.inputs[1], call.outputs[0], forward_windows(call)};
@@ -68,8 +76,10 @@ Convolution forward_problem(const OpCall& call) {
 
 bool adds_bias(const OpCall& call) { return call.inputs.size() == 3 && origin_of(call, "c") == 0; }
 
-Forward::primitive_desc forward_pd(const OpCall& call, const Convolution& c, const Desc& x, const Desc& kernel, const Desc& y) {
-  return c.forward(x, kernel, adds_bias(call) ? dense_desc(c.bias()) : Desc(), y, with_activation(call.attrs.text("activation")));
+Forward::primitive_desc forward_pd(const OpCall& call, const Convolution& c, const Desc& x, const Desc& kernel,
+                                   const Desc& y) {
+  return c.forward(x, kernel, adds_bias(call) ? dense_desc(c.bias()) : Desc(), y,
+                   with_activation(call.attrs.text("activation")));
 }
 
 Layouts conv2d_layouts(const OpCall& call, const std::vector<Layout>&) {
@@ -84,7 +94,8 @@ Layouts conv2d_layouts(const OpCall& call, const std::vector<Layout>&) {
 
 Primitive conv2d(const OpCall& call, const Layouts& layouts) {
   const Convolution c = forward_problem(call);
-  const Desc x = desc_of(c.x, layouts.inputs[0]), kernel = c.kernel_desc(layouts.inputs[1]), y = desc_of(c.y, layouts.outputs[0]);
+  const Desc x = desc_of(c.x, layouts.inputs[0]), kernel = c.kernel_desc(layouts.inputs[1]),
+             y = desc_of(c.y, layouts.outputs[0]);
   std::vector<Arg> args = {in(DNNL_ARG_SRC, 0, x), in(DNNL_ARG_WEIGHTS, 1, kernel), out(DNNL_ARG_DST, 0, y)};
   if (adds_bias(call)) args.push_back(in(DNNL_ARG_BIAS, 2, dense_desc(c.bias())));
   return describe<Forward>(forward_pd(call, c, x, kernel, y), std::move(args));
@@ -105,14 +116,17 @@ BackwardData::primitive_desc data_pd(const Convolution& c, const Desc& dx, const
 Layouts grad_input_layouts(const OpCall& call, const std::vector<Layout>&) {
   const Convolution c = data_problem(call);
   const auto pd = data_pd(c, any_desc(c.x), any_desc(c.grouped_kernel()), any_desc(c.y));
-  return {{layout_of(c.y, pd.diff_dst_desc()), c.kernel_layout(pd.weights_desc())}, {layout_of(c.x, pd.diff_src_desc())}};
+  return {{layout_of(c.y, pd.diff_dst_desc()), c.kernel_layout(pd.weights_desc())},
+          {layout_of(c.x, pd.diff_src_desc())}};
 }
 
 Primitive conv2d_grad_input(const OpCall& call, const Layouts& layouts) {
   const Convolution c = data_problem(call);
-  const Desc dx = desc_of(c.x, layouts.outputs[0]), kernel = c.kernel_desc(layouts.inputs[1]), dy = desc_of(c.y, layouts.inputs[0]);
-  return describe<BackwardData>(data_pd(c, dx, kernel, dy),
-                                {in(DNNL_ARG_DIFF_DST, 0, dy), in(DNNL_ARG_WEIGHTS, 1, kernel), out(DNNL_ARG_DIFF_SRC, 0, dx)});
+  const Desc dx = desc_of(c.x, layouts.outputs[0]), kernel = c.kernel_desc(layouts.inputs[1]),
+             dy = desc_of(c.y, layouts.inputs[0]);
+  return describe<BackwardData>(
+      data_pd(c, dx, kernel, dy),
+      {in(DNNL_ARG_DIFF_DST, 0, dy), in(DNNL_ARG_WEIGHTS, 1, kernel), out(DNNL_ARG_DIFF_SRC, 0, dx)});
 }
 
 // ---- conv2d_grad_weight(x, dy) -> dkernel [, dbias] ----
@@ -123,9 +137,11 @@ Convolution weight_problem(const OpCall& call) {
   return {call.inputs[0], call.outputs[0], call.inputs[1], weight_windows(call)};
 }
 
-BackwardWeights::primitive_desc weight_pd(const OpCall& call, const Convolution& c, const Desc& x, const Desc& dkernel, const Desc& dy) {
+BackwardWeights::primitive_desc weight_pd(const OpCall& call, const Convolution& c, const Desc& x, const Desc& dkernel,
+                                          const Desc& dy) {
   const Desc dbias = call.outputs.size() == 2 ? dense_desc(c.bias()) : Desc();
-  return {dnnl_engine(), kDirect, x, dkernel, dbias, dy, c.strides, c.dilates, c.before, c.after, c.hint(), user_scratchpad()};
+  return {dnnl_engine(), kDirect,   x,        dkernel, dbias,    dy,
+          c.strides,     c.dilates, c.before, c.after, c.hint(), user_scratchpad()};
 }
 
 Layouts grad_weight_layouts(const OpCall& call, const std::vector<Layout>&) {
@@ -139,8 +155,10 @@ Layouts grad_weight_layouts(const OpCall& call, const std::vector<Layout>&) {
 
 Primitive conv2d_grad_weight(const OpCall& call, const Layouts& layouts) {
   const Convolution c = weight_problem(call);
-  const Desc x = desc_of(c.x, layouts.inputs[0]), dkernel = c.kernel_desc(layouts.outputs[0]), dy = desc_of(c.y, layouts.inputs[1]);
-  std::vector<Arg> args = {in(DNNL_ARG_SRC, 0, x), in(DNNL_ARG_DIFF_DST, 1, dy), out(DNNL_ARG_DIFF_WEIGHTS, 0, dkernel)};
+  const Desc x = desc_of(c.x, layouts.inputs[0]), dkernel = c.kernel_desc(layouts.outputs[0]),
+             dy = desc_of(c.y, layouts.inputs[1]);
+  std::vector<Arg> args = {in(DNNL_ARG_SRC, 0, x), in(DNNL_ARG_DIFF_DST, 1, dy),
+                           out(DNNL_ARG_DIFF_WEIGHTS, 0, dkernel)};
   if (call.outputs.size() == 2) args.push_back(out(DNNL_ARG_DIFF_BIAS, 1, dense_desc(c.bias())));
   return describe<BackwardWeights>(weight_pd(call, c, x, dkernel, dy), std::move(args));
 }

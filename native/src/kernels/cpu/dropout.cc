@@ -75,7 +75,8 @@ std::unique_ptr<Kernel> bind(const BindContext& context) {
   const auto rate = static_cast<float>(call.attrs.real("rate"));
   Mask mask{static_cast<uint64_t>(call.attrs.integer("seed")), 0, static_cast<uint32_t>(std::ceil(rate * 0x1p24f)),
             static_cast<float>(1 / (1 - call.attrs.real("rate")))};
-  return make_kernel([mask, runs = GlobalRuns(call), stream = static_cast<uint64_t>(call.attrs.integer("stream"))](const RunArgs& args) {
+  return make_kernel([mask, runs = GlobalRuns(call),
+                      stream = static_cast<uint64_t>(call.attrs.integer("stream"))](const RunArgs& args) {
     Mask now = mask;
     const auto step = static_cast<uint64_t>(*args.input<int64_t>(1));
     now.mixed = step * 0x9E3779B97F4A7C15ull + stream;  // as RandomStream has it

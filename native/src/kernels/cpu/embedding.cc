@@ -53,26 +53,28 @@ void scatter(const OpCall& call, const RunArgs& args) {
     std::fill(table + begin * width, table + end * width, 0.0f);
     for (int64_t i = 0; i < bags.count * bags.size; ++i) {
       const int64_t row = static_cast<int64_t>(ids[i]) - bags.first_entry;
-      if (row >= begin && row < end) add_row(table + row * width, args.input<float>(1) + i / bags.size * width, scale, width);
+      if (row >= begin && row < end)
+        add_row(table + row * width, args.input<float>(1) + i / bags.size * width, scale, width);
     }
   });
 }
 
-KernelDef table_kernel(const std::string& op, void (*of_int32)(const OpCall&, const RunArgs&), void (*of_int64)(const OpCall&, const RunArgs&)) {
+KernelDef table_kernel(const std::string& op, void (*of_int32)(const OpCall&, const RunArgs&),
+                       void (*of_int64)(const OpCall&, const RunArgs&)) {
   KernelDef def;
   def.op = op;
   def.device = "cpu";
   def.supported = [](const OpCall& call) { return call.outputs[0].dtype == DType::float32; };
   def.bind = [=](const BindContext& context) {
-    return make_kernel([run = context.call.inputs[0].dtype == DType::int32 ? of_int32 : of_int64, call = context.call](const RunArgs& args) {
-      run(call, args);
-    });
+    return make_kernel([run = context.call.inputs[0].dtype == DType::int32 ? of_int32 : of_int64,
+                        call = context.call](const RunArgs& args) { run(call, args); });
   };
   return def;
 }
 
 std::vector<KernelDef> embedding_kernels() {
-  return {table_kernel("embedding", lookup<int32_t>, lookup<int64_t>), table_kernel("embedding_grad", scatter<int32_t>, scatter<int64_t>)};
+  return {table_kernel("embedding", lookup<int32_t>, lookup<int64_t>),
+          table_kernel("embedding_grad", scatter<int32_t>, scatter<int64_t>)};
 }
 
 REGISTER_KERNELS(embedding_kernels);

@@ -36,15 +36,17 @@ Primitive layer_norm(const OpCall& call, const Layouts&) {
                            out(DNNL_ARG_VARIANCE, 2, n.statistic)};
   if (affine) args.insert(args.end(), {in(DNNL_ARG_SCALE, 1, n.weight), in(DNNL_ARG_SHIFT, 2, n.weight)});
   const Flags flags = affine ? Flags::use_scale | Flags::use_shift : Flags::none;
-  return describe<Forward>({dnnl_engine(), dnnl::prop_kind::forward_training, n.x, n.x, n.statistic, eps_of(call), flags, user_scratchpad()},
-                           std::move(args));
+  return describe<Forward>(
+      {dnnl_engine(), dnnl::prop_kind::forward_training, n.x, n.x, n.statistic, eps_of(call), flags, user_scratchpad()},
+      std::move(args));
 }
 
-// oneDNN gives the gradients of x and of the weights only together, and a step may want them apart: splitting the samples
-// leaves the latter as partial sums. So both are loops of ours.
+// oneDNN gives the gradients of x and of the weights only together, and a step may want them apart: splitting the
+// samples leaves the latter as partial sums. So both are loops of ours.
 
 // dx = rstd (g - mean(g) - xhat mean(g xhat)), g = dy gamma, xhat = (x - mean) rstd, for one sample.
-FF_SIMD void grad_of_sample(const float* x, const float* dy, const float* gamma, float mean, float rstd, float* dx, int64_t size) {
+FF_SIMD void grad_of_sample(const float* x, const float* dy, const float* gamma, float mean, float rstd, float* dx,
+                            int64_t size) {
   float sum_g = 0, sum_gx = 0;
 #pragma omp simd reduction(+ : sum_g, sum_gx)
   for (int64_t i = 0; i < size; ++i) {
@@ -61,17 +63,20 @@ std::unique_ptr<Kernel> bind_grad_input(const BindContext& context) {
   const Samples n(context.call);
   const bool affine = context.call.inputs.size() == 5;
   std::vector<float> ones(affine ? 0 : n.size, 1.0f);
-  return make_kernel([=, samples = n.samples, size = n.size, eps = eps_of(context.call), ones = std::move(ones)](const RunArgs& args) {
-    const float *mean = args.input<float>(2), *var = args.input<float>(3), *gamma = affine ? args.input<float>(4) : ones.data();
-    parallel_for(samples, std::max<int64_t>(1, 4096 / size), [&](int64_t begin, int64_t end) {
-      for (int64_t k = begin; k < end; ++k)
-        grad_of_sample(args.input<float>(0) + k * size, args.input<float>(1) + k * size, gamma, mean[k], 1 / std::sqrt(var[k] + eps),
-                       args.output<float>(0) + k * size, size);
-    });
-  });
+  return make_kernel(
+      [=, samples = n.samples, size = n.size, eps = eps_of(context.call), ones = std::move(ones)](const RunArgs& args) {
+        const float *mean = args.input<float>(2), *var = args.input<float>(3),
+                    *gamma = affine ? args.input<float>(4) : ones.data();
+        parallel_for(samples, std::max<int64_t>(1, 4096 / size), [&](int64_t begin, int64_t end) {
+          for (int64_t k = begin; k < end; ++k)
+            grad_of_sample(args.input<float>(0) + k * size, args.input<float>(1) + k * size, gamma, mean[k],
+                           1 / std::sqrt(var[k] + eps), args.output<float>(0) + k * size, size);
+        });
+      });
 }
 
-FF_SIMD void add_sample(const float* x, const float* dy, float mean, float rstd, float* dgamma, float* dbeta, int64_t size) {
+FF_SIMD void add_sample(const float* x, const float* dy, float mean, float rstd, float* dgamma, float* dbeta,
+                        int64_t size) {
 #pragma omp simd
   for (int64_t i = 0; i < size; ++i) {
     dgamma[i] += dy[i] * ((x[i] - mean) * rstd);
@@ -83,7 +88,8 @@ std::unique_ptr<Kernel> bind_grad_weight(const BindContext& context) {
   const Samples n(context.call);
   const float eps = eps_of(context.call);
   return make_kernel([samples = n.samples, size = n.size, eps](const RunArgs& args) {
-    const float *x = args.input<float>(0), *dy = args.input<float>(1), *mean = args.input<float>(2), *var = args.input<float>(3);
+    const float *x = args.input<float>(0), *dy = args.input<float>(1), *mean = args.input<float>(2),
+                *var = args.input<float>(3);
     parallel_for(size, 64, [&](int64_t begin, int64_t end) {
       float *dgamma = args.output<float>(0) + begin, *dbeta = args.output<float>(1) + begin;
       std::fill_n(dgamma, end - begin, 0.0f);

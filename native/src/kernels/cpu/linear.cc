@@ -1,5 +1,5 @@
-// linear and its gradients as inner products of dense matrices: the kernel is state and stays dense, and the products of
-// dense matrices are as fast here as those of packed ones are, with their reorders.
+// linear and its gradients as inner products of dense matrices: the kernel is state and stays dense, and the products
+// of dense matrices are as fast here as those of packed ones are, with their reorders.
 #include "kernels/box.h"
 #include "kernels/cpu/primitive.h"
 
@@ -28,25 +28,28 @@ Primitive linear(const OpCall& call, const Layouts&) {
   std::vector<Arg> args = {in(DNNL_ARG_SRC, 0, d.x), in(DNNL_ARG_WEIGHTS, 1, d.kernel), out(DNNL_ARG_DST, 0, d.y)};
   const bool bias = call.inputs.size() == 3 && origin_of(call, "i") == 0;
   if (bias) args.push_back(in(DNNL_ARG_BIAS, 2, d.bias));
-  return describe<Forward>({dnnl_engine(), dnnl::prop_kind::forward_training, d.x, d.kernel, bias ? d.bias : Desc(), d.y, attr},
-                           std::move(args));
+  return describe<Forward>(
+      {dnnl_engine(), dnnl::prop_kind::forward_training, d.x, d.kernel, bias ? d.bias : Desc(), d.y, attr},
+      std::move(args));
 }
 
 Primitive linear_grad_input(const OpCall& call, const Layouts&) {
   const int64_t columns = call.inputs[0].dim(-1);
   const Descs d(call.inputs[0].numel() / columns, call.outputs[0].dim(-1), columns);
-  return describe<BackwardData>({dnnl_engine(), d.x, d.kernel, d.y, d.forward(), user_scratchpad()},
-                                {in(DNNL_ARG_DIFF_DST, 0, d.y), in(DNNL_ARG_WEIGHTS, 1, d.kernel), out(DNNL_ARG_DIFF_SRC, 0, d.x)});
+  return describe<BackwardData>(
+      {dnnl_engine(), d.x, d.kernel, d.y, d.forward(), user_scratchpad()},
+      {in(DNNL_ARG_DIFF_DST, 0, d.y), in(DNNL_ARG_WEIGHTS, 1, d.kernel), out(DNNL_ARG_DIFF_SRC, 0, d.x)});
 }
 
 Primitive linear_grad_weight(const OpCall& call, const Layouts&) {
   const int64_t columns = call.inputs[0].dim(-1);
   const Descs d(call.inputs[0].numel() / columns, columns, call.inputs[1].dim(-1));
-  std::vector<Arg> args = {in(DNNL_ARG_SRC, 0, d.x), in(DNNL_ARG_DIFF_DST, 1, d.y), out(DNNL_ARG_DIFF_WEIGHTS, 0, d.kernel)};
+  std::vector<Arg> args = {in(DNNL_ARG_SRC, 0, d.x), in(DNNL_ARG_DIFF_DST, 1, d.y),
+                           out(DNNL_ARG_DIFF_WEIGHTS, 0, d.kernel)};
   const bool bias = call.outputs.size() == 2;
   if (bias) args.push_back(out(DNNL_ARG_DIFF_BIAS, 1, d.bias));
-  return describe<BackwardWeights>({dnnl_engine(), d.x, d.kernel, bias ? d.bias : Desc(), d.y, d.forward(), user_scratchpad()},
-                                   std::move(args));
+  return describe<BackwardWeights>(
+      {dnnl_engine(), d.x, d.kernel, bias ? d.bias : Desc(), d.y, d.forward(), user_scratchpad()}, std::move(args));
 }
 
 std::vector<KernelDef> linear_kernels() {

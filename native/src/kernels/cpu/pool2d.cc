@@ -14,7 +14,8 @@ using Backward = dnnl::pooling_backward;
 
 // The workspace of a maximum belongs to the layouts of the forward call; the gradient has to run in the same ones.
 struct Workspace : LayoutInfo {
-  Workspace(const Layout& x, const Layout& y, size_t bytes) : LayoutInfo("workspace of " + x.name(), bytes), x(x), y(y) {}
+  Workspace(const Layout& x, const Layout& y, size_t bytes)
+      : LayoutInfo("workspace of " + x.name(), bytes), x(x), y(y) {}
   Layout x, y;
 };
 
@@ -24,10 +25,13 @@ struct Pooling {
   dnnl::prop_kind kind;
   Dims strides, kernel, before, after, dilation = {0, 0};
 
-  Pooling(const OpCall& call, const TensorType& x, const TensorType& y, const Windows& windows, bool workspace) : x(x), y(y) {
+  Pooling(const OpCall& call, const TensorType& x, const TensorType& y, const Windows& windows, bool workspace)
+      : x(x), y(y) {
     using A = dnnl::algorithm;
     const bool max = call.attrs.text("pool_type") == "max";
-    algorithm = max ? A::pooling_max : call.attrs.flag("count_include_pad") ? A::pooling_avg_include_padding : A::pooling_avg_exclude_padding;
+    algorithm = max                                    ? A::pooling_max
+                : call.attrs.flag("count_include_pad") ? A::pooling_avg_include_padding
+                                                       : A::pooling_avg_exclude_padding;
     kind = max && !workspace ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training;
     for (const Window& window : windows) {
       strides.push_back(window.stride);
@@ -37,7 +41,8 @@ struct Pooling {
     }
   }
   Forward::primitive_desc forward(const Desc& x_desc, const Desc& y_desc) const {
-    return {dnnl_engine(), kind, algorithm, x_desc, y_desc, strides, kernel, dilation, before, after, user_scratchpad()};
+    return {dnnl_engine(), kind,     algorithm, x_desc, y_desc,           strides,
+            kernel,        dilation, before,    after,  user_scratchpad()};
   }
   Backward::primitive_desc backward(const Desc& dx, const Desc& dy, const Forward::primitive_desc& hint) const {
     return {dnnl_engine(), algorithm, dx, dy, strides, kernel, dilation, before, after, hint, user_scratchpad()};
@@ -52,7 +57,9 @@ bool supported(const OpCall& call, const Windows& part, const Shape& x) {
   return !call.attrs.flag("ceil_mode") || (part[0].after <= whole[0].after && part[1].after <= whole[1].after);
 }
 
-Windows forward_windows(const OpCall& call) { return part_by_outputs(call, call.inputs[0].shape, call.outputs[0].shape); }
+Windows forward_windows(const OpCall& call) {
+  return part_by_outputs(call, call.inputs[0].shape, call.outputs[0].shape);
+}
 
 Pooling forward_problem(const OpCall& call) {
   return {call, call.inputs[0], call.outputs[0], forward_windows(call), call.outputs.size() == 2};
@@ -65,8 +72,9 @@ Layouts pool2d_layouts(const OpCall& call, const std::vector<Layout>& inputs) {
   Layouts layouts{{x}, {layout_of(pooling.y, pd.dst_desc())}};
   if (call.outputs.size() == 2) {
     const bool dense = layouts.inputs[0].dense() && layouts.outputs[0].dense();
-    layouts.outputs.push_back(
-        dense ? Layout() : Layout(std::make_shared<Workspace>(layouts.inputs[0], layouts.outputs[0], pd.workspace_desc().get_size())));
+    layouts.outputs.push_back(dense ? Layout()
+                                    : Layout(std::make_shared<Workspace>(layouts.inputs[0], layouts.outputs[0],
+                                                                         pd.workspace_desc().get_size())));
   }
   return layouts;
 }
@@ -87,9 +95,13 @@ size_t workspace_bytes(const OpCall& call, int) {
   return sizeof(int32_t) * static_cast<size_t>(numel(shape));
 }
 
-Windows backward_windows(const OpCall& call) { return part_by_inputs(call, call.outputs[0].shape, call.inputs[0].shape); }
+Windows backward_windows(const OpCall& call) {
+  return part_by_inputs(call, call.outputs[0].shape, call.inputs[0].shape);
+}
 
-Pooling backward_problem(const OpCall& call) { return {call, call.outputs[0], call.inputs[0], backward_windows(call), true}; }
+Pooling backward_problem(const OpCall& call) {
+  return {call, call.outputs[0], call.inputs[0], backward_windows(call), true};
+}
 
 Layouts pool2d_grad_layouts(const OpCall& call, const std::vector<Layout>& inputs) {
   if (call.inputs.size() == 1) {
@@ -118,7 +130,9 @@ std::vector<KernelDef> pool2d_kernels() {
   forward.supported = [](const OpCall& call) { return supported(call, forward_windows(call), call.inputs[0].shape); };
   forward.layouts = pool2d_layouts;
   forward.residual = workspace_bytes;
-  backward.supported = [](const OpCall& call) { return supported(call, backward_windows(call), call.outputs[0].shape); };
+  backward.supported = [](const OpCall& call) {
+    return supported(call, backward_windows(call), call.outputs[0].shape);
+  };
   backward.layouts = pool2d_grad_layouts;
   return {forward, backward};
 }

@@ -19,8 +19,12 @@ KernelDef primitive_kernel(const std::string& op, Describe describe) {
   def.op = op;
   def.device = "cpu";
   def.supported = filled_float32;
-  def.scratch = [describe](const OpCall& call, const Layouts& layouts) { return described(describe, call, layouts).scratch; };
-  def.bind = [describe](const BindContext& context) { return bind_primitive(described(describe, context.call, context.layouts)); };
+  def.scratch = [describe](const OpCall& call, const Layouts& layouts) {
+    return described(describe, call, layouts).scratch;
+  };
+  def.bind = [describe](const BindContext& context) {
+    return bind_primitive(described(describe, context.call, context.layouts));
+  };
   return def;
 }
 
@@ -50,8 +54,9 @@ dnnl::primitive_attr with_activation(const std::string& activation) {
 }
 
 Layout image_layout(const TensorType& type, const Layout& had) {
-  static const bool wide = (static_cast<int>(dnnl::get_effective_cpu_isa()) & static_cast<int>(dnnl::cpu_isa::avx512_core)) ==
-                           static_cast<int>(dnnl::cpu_isa::avx512_core);
+  static const bool wide =
+      (static_cast<int>(dnnl::get_effective_cpu_isa()) & static_cast<int>(dnnl::cpu_isa::avx512_core)) ==
+      static_cast<int>(dnnl::cpu_isa::avx512_core);
   if (!had.dense() || type.rank() != 4 || type.dim(1) % (wide ? 16 : 8) != 0) return had;
   using Tag = dnnl::memory::format_tag;
   return layout_of(type, {type.shape, data_type(type.dtype), wide ? Tag::nChw16c : Tag::nChw8c});

@@ -31,7 +31,8 @@ bool filled_float32(const OpCall& call);
 dnnl::primitive_attr with_activation(const std::string& activation);
 
 // The layout in which the passes over images (N, C, H, W) are fast: the one in which they can be had or, when that is
-// dense and the channels fill blocks, the blocked layout that convolutions use too; dense images take many times longer.
+// dense and the channels fill blocks, the blocked layout that convolutions use too; dense images take many times
+// longer.
 Layout image_layout(const TensorType& type, const Layout& had);
 
 // All operands dense.

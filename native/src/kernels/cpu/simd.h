@@ -1,6 +1,6 @@
-// Loops compiled once per instruction set; the fitting one is picked when the library is loaded. For plain functions over
-// pointers: what they call must be inlined into them. Their loops want "#pragma omp simd", as -O2 alone leaves most loops
-// scalar.
+// Loops compiled once per instruction set; the fitting one is picked when the library is loaded. For plain functions
+// over pointers: what they call must be inlined into them. Their loops want "#pragma omp simd", as -O2 alone leaves
+// most loops scalar.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)

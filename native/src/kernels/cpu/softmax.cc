@@ -54,7 +54,9 @@ KernelDef row_kernel(const std::string& op, void (*row)(const float*, const floa
   KernelDef def;
   def.op = op;
   def.device = "cpu";
-  def.supported = [](const OpCall& call) { return filled_float32(call) && axis_of(call) + 1 == static_cast<int>(call.inputs[0].rank()); };
+  def.supported = [](const OpCall& call) {
+    return filled_float32(call) && axis_of(call) + 1 == static_cast<int>(call.inputs[0].rank());
+  };
   def.bind = [row](const BindContext& context) {
     const int64_t size = context.call.inputs[0].dim(-1), rows = context.call.inputs[0].numel() / size;
     return make_kernel([=](const RunArgs& args) {

@@ -55,7 +55,8 @@ struct BatchNormGrad {
       n.each(c, [&](int64_t i) { dbeta += dy[i]; });
       n.each(c, [&](int64_t i) { dgamma += dy[i] * (x[i] - mean) * rstd; });
       n.each(c, [&](int64_t i) {
-        args.output<T>(0)[i] = static_cast<T>(gamma * rstd * (dy[i] - dbeta / count - (x[i] - mean) * rstd * dgamma / count));
+        args.output<T>(0)[i] =
+            static_cast<T>(gamma * rstd * (dy[i] - dbeta / count - (x[i] - mean) * rstd * dgamma / count));
       });
       args.output<T>(1)[c] = static_cast<T>(dgamma);
       args.output<T>(2)[c] = static_cast<T>(dbeta);

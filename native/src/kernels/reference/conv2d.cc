@@ -51,9 +51,11 @@ struct Conv2d {
     const T* bias = call.inputs.size() == 3 && origin_of(call, "c") == 0 ? args.input<T>(2) : nullptr;
     std::vector<double> sums(call.outputs[0].numel());
     const int64_t positions = y_shape[2] * y_shape[3];
-    for (size_t k = 0; k < sums.size(); ++k) sums[k] = bias != nullptr ? bias[static_cast<int64_t>(k) / positions % y_shape[1]] : 0;
+    for (size_t k = 0; k < sums.size(); ++k)
+      sums[k] = bias != nullptr ? bias[static_cast<int64_t>(k) / positions % y_shape[1]] : 0;
     const Convolution convolution(part_by_outputs(call, x_shape, y_shape), x_shape, call.inputs[1].shape, y_shape);
-    convolution.each_product([&](int64_t xi, int64_t ki, int64_t yi) { sums[yi] += static_cast<double>(x[xi]) * kernel[ki]; });
+    convolution.each_product(
+        [&](int64_t xi, int64_t ki, int64_t yi) { sums[yi] += static_cast<double>(x[xi]) * kernel[ki]; });
     const std::string& activation = call.attrs.text("activation");
     for (size_t k = 0; k < sums.size(); ++k) args.output<T>(0)[k] = static_cast<T>(activate(activation, sums[k]));
   }
@@ -66,7 +68,8 @@ struct Conv2dGradInput {
     const T *dy = args.input<T>(0), *kernel = args.input<T>(1);
     std::vector<double> sums(call.outputs[0].numel());
     const Convolution convolution(part_by_inputs(call, dx_shape, dy_shape), dx_shape, call.inputs[1].shape, dy_shape);
-    convolution.each_product([&](int64_t xi, int64_t ki, int64_t yi) { sums[xi] += static_cast<double>(dy[yi]) * kernel[ki]; });
+    convolution.each_product(
+        [&](int64_t xi, int64_t ki, int64_t yi) { sums[xi] += static_cast<double>(dy[yi]) * kernel[ki]; });
     for (size_t k = 0; k < sums.size(); ++k) args.output<T>(0)[k] = static_cast<T>(sums[k]);
   }
 };
@@ -78,7 +81,8 @@ struct Conv2dGradWeight {
     const T *x = args.input<T>(0), *dy = args.input<T>(1);
     std::vector<double> sums(call.outputs[0].numel());
     const Convolution convolution(part_by_outputs(call, x_shape, dy_shape), x_shape, call.outputs[0].shape, dy_shape);
-    convolution.each_product([&](int64_t xi, int64_t ki, int64_t yi) { sums[ki] += static_cast<double>(x[xi]) * dy[yi]; });
+    convolution.each_product(
+        [&](int64_t xi, int64_t ki, int64_t yi) { sums[ki] += static_cast<double>(x[xi]) * dy[yi]; });
     for (size_t k = 0; k < sums.size(); ++k) args.output<T>(0)[k] = static_cast<T>(sums[k]);
     if (call.outputs.size() < 2) return;
     const int64_t positions = dy_shape[2] * dy_shape[3];

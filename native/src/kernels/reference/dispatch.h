@@ -16,18 +16,24 @@ namespace ff::reference {
 template <class F>
 decltype(auto) dispatch_float(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::float32: return f(float{});
-    case DType::float64: return f(double{});
-    default: fail(ErrorKind::type, "no reference kernel for dtype ", name_of(dtype), "; expected float32 or float64");
+    case DType::float32:
+      return f(float{});
+    case DType::float64:
+      return f(double{});
+    default:
+      fail(ErrorKind::type, "no reference kernel for dtype ", name_of(dtype), "; expected float32 or float64");
   }
 }
 
 template <class F>
 decltype(auto) dispatch_number(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::int32: return f(int32_t{});
-    case DType::int64: return f(int64_t{});
-    default: return dispatch_float(dtype, f);
+    case DType::int32:
+      return f(int32_t{});
+    case DType::int64:
+      return f(int64_t{});
+    default:
+      return dispatch_float(dtype, f);
   }
 }
 
@@ -35,19 +41,26 @@ decltype(auto) dispatch_number(DType dtype, F&& f) {
 template <class F>
 decltype(auto) dispatch_index(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::int32: return f(int32_t{});
-    case DType::int64: return f(int64_t{});
-    default: fail(ErrorKind::type, "an index of dtype ", name_of(dtype), "; expected int32 or int64");
+    case DType::int32:
+      return f(int32_t{});
+    case DType::int64:
+      return f(int64_t{});
+    default:
+      fail(ErrorKind::type, "an index of dtype ", name_of(dtype), "; expected int32 or int64");
   }
 }
 
 template <class F>
 decltype(auto) dispatch_any(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::boolean: return f(bool{});
-    case DType::float16: return f(float16{});
-    case DType::bfloat16: return f(bfloat16{});
-    default: return dispatch_number(dtype, f);
+    case DType::boolean:
+      return f(bool{});
+    case DType::float16:
+      return f(float16{});
+    case DType::bfloat16:
+      return f(bfloat16{});
+    default:
+      return dispatch_number(dtype, f);
   }
 }
 

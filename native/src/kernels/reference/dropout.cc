@@ -21,7 +21,9 @@ struct Masked {
   }
 };
 
-std::vector<KernelDef> dropout_kernels() { return {float_kernel("dropout", Masked{}), float_kernel("dropout_grad", Masked{})}; }
+std::vector<KernelDef> dropout_kernels() {
+  return {float_kernel("dropout", Masked{}), float_kernel("dropout_grad", Masked{})};
+}
 
 REGISTER_KERNELS(dropout_kernels);
 

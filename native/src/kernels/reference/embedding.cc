@@ -7,7 +7,9 @@ namespace {
 struct Embedding {
   template <class T>
   void operator()(T, const OpCall& call, const RunArgs& args) const {
-    dispatch_index(call.inputs[0].dtype, [&](auto zero) { lookup(args.input<decltype(zero)>(0), args.input<T>(1), call, args.output<T>(0)); });
+    dispatch_index(call.inputs[0].dtype, [&](auto zero) {
+      lookup(args.input<decltype(zero)>(0), args.input<T>(1), call, args.output<T>(0));
+    });
   }
 
   template <class Id, class T>
@@ -30,7 +32,9 @@ struct Embedding {
 struct EmbeddingGrad {
   template <class T>
   void operator()(T, const OpCall& call, const RunArgs& args) const {
-    dispatch_index(call.inputs[0].dtype, [&](auto zero) { scatter(args.input<decltype(zero)>(0), args.input<T>(1), call, args.output<T>(0)); });
+    dispatch_index(call.inputs[0].dtype, [&](auto zero) {
+      scatter(args.input<decltype(zero)>(0), args.input<T>(1), call, args.output<T>(0));
+    });
   }
 
   template <class Id, class T>
@@ -46,7 +50,9 @@ struct EmbeddingGrad {
   }
 };
 
-std::vector<KernelDef> embedding_kernels() { return {float_kernel("embedding", Embedding{}), float_kernel("embedding_grad", EmbeddingGrad{})}; }
+std::vector<KernelDef> embedding_kernels() {
+  return {float_kernel("embedding", Embedding{}), float_kernel("embedding_grad", EmbeddingGrad{})};
+}
 
 REGISTER_KERNELS(embedding_kernels);
 

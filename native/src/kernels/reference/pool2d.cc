@@ -50,18 +50,19 @@ struct Pool2d {
     T* y = args.output<T>(0);
     int32_t* found = call.outputs.size() == 2 ? args.output<int32_t>(1) : nullptr;
     const bool max = is_max(call);
-    each_window(call, part_by_outputs(call, x_shape, y_shape), x_shape, y_shape, [&](int64_t image, int64_t yi, const View& view) {
-      int64_t best = view.h0 * x_shape[3] + view.w0;
-      double sum = 0;
-      for (int64_t h = view.h0; h < view.h1; ++h)
-        for (int64_t w = view.w0; w < view.w1; ++w) {
-          const int64_t at = h * x_shape[3] + w;
-          sum += x[image + at];
-          if (x[image + at] > x[image + best] || x[image + at] != x[image + at]) best = at;
-        }
-      y[yi] = max ? x[image + best] : static_cast<T>(sum / static_cast<double>(view.divisor));
-      if (found != nullptr) found[yi] = static_cast<int32_t>(best);
-    });
+    each_window(call, part_by_outputs(call, x_shape, y_shape), x_shape, y_shape,
+                [&](int64_t image, int64_t yi, const View& view) {
+                  int64_t best = view.h0 * x_shape[3] + view.w0;
+                  double sum = 0;
+                  for (int64_t h = view.h0; h < view.h1; ++h)
+                    for (int64_t w = view.w0; w < view.w1; ++w) {
+                      const int64_t at = h * x_shape[3] + w;
+                      sum += x[image + at];
+                      if (x[image + at] > x[image + best] || x[image + at] != x[image + at]) best = at;
+                    }
+                  y[yi] = max ? x[image + best] : static_cast<T>(sum / static_cast<double>(view.divisor));
+                  if (found != nullptr) found[yi] = static_cast<int32_t>(best);
+                });
   }
 };
 
@@ -73,21 +74,24 @@ struct Pool2dGrad {
     T* dx = args.output<T>(0);
     std::fill_n(dx, call.outputs[0].numel(), T{0});
     const int32_t* found = is_max(call) ? args.input<int32_t>(1) : nullptr;
-    each_window(call, part_by_inputs(call, dx_shape, dy_shape), dx_shape, dy_shape, [&](int64_t image, int64_t yi, const View& view) {
-      if (found != nullptr) {
-        dx[image + found[yi]] += dy[yi];
-        return;
-      }
-      const T share = dy[yi] / static_cast<T>(view.divisor);
-      for (int64_t h = view.h0; h < view.h1; ++h)
-        for (int64_t w = view.w0; w < view.w1; ++w) dx[image + h * dx_shape[3] + w] += share;
-    });
+    each_window(call, part_by_inputs(call, dx_shape, dy_shape), dx_shape, dy_shape,
+                [&](int64_t image, int64_t yi, const View& view) {
+                  if (found != nullptr) {
+                    dx[image + found[yi]] += dy[yi];
+                    return;
+                  }
+                  const T share = dy[yi] / static_cast<T>(view.divisor);
+                  for (int64_t h = view.h0; h < view.h1; ++h)
+                    for (int64_t w = view.w0; w < view.w1; ++w) dx[image + h * dx_shape[3] + w] += share;
+                });
   }
 };
 
 std::vector<KernelDef> pool2d_kernels() {
   KernelDef forward = float_kernel("pool2d", Pool2d{});
-  forward.residual = [](const OpCall& call, int) { return sizeof(int32_t) * static_cast<size_t>(call.outputs[0].numel()); };
+  forward.residual = [](const OpCall& call, int) {
+    return sizeof(int32_t) * static_cast<size_t>(call.outputs[0].numel());
+  };
   return {forward, float_kernel("pool2d_grad", Pool2dGrad{})};
 }
 

@@ -43,7 +43,8 @@ struct SoftmaxGrad {
     each_line(call, [&](int64_t offset, int64_t stride, int64_t extent) {
       const T *dy = args.input<T>(0) + offset, *y = args.input<T>(1) + offset;
       double sum = 0;
-      for (int64_t k = 0; k < extent; ++k) sum += log ? dy[k * stride] : static_cast<double>(dy[k * stride]) * y[k * stride];
+      for (int64_t k = 0; k < extent; ++k)
+        sum += log ? dy[k * stride] : static_cast<double>(dy[k * stride]) * y[k * stride];
       for (int64_t k = 0; k < extent; ++k) {
         const double d = dy[k * stride], at = y[k * stride];
         args.output<T>(0)[offset + k * stride] = static_cast<T>(log ? d - std::exp(at) * sum : at * (d - sum));
