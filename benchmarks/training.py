@@ -22,8 +22,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import alternate  # noqa: E402
-import models  # noqa: E402
+import alternate
+import models
 
 LEARNING_RATE = 0.01
 LOSS_STEPS = 16

@@ -28,11 +28,11 @@ typedef int64_t ff_tensor;
 
 typedef enum ff_status {
   FF_OK = 0,
-  FF_ERROR_VALUE = 1,    /* an argument has a wrong value or shape */
-  FF_ERROR_TYPE = 2,     /* an argument has a wrong type */
-  FF_ERROR_STATE = 3,    /* the call came at the wrong time, or on a closed handle */
-  FF_ERROR_MEMORY = 4,   /* a memory is too small */
-  FF_ERROR_INTERNAL = 5  /* a fault of FlexFlow */
+  FF_ERROR_VALUE = 1,   /* an argument has a wrong value or shape */
+  FF_ERROR_TYPE = 2,    /* an argument has a wrong type */
+  FF_ERROR_STATE = 3,   /* the call came at the wrong time, or on a closed handle */
+  FF_ERROR_MEMORY = 4,  /* a memory is too small */
+  FF_ERROR_INTERNAL = 5 /* a fault of FlexFlow */
 } ff_status;
 
 /* The values are FlexFlow's DataType. */
@@ -81,7 +81,7 @@ typedef struct ff_tensor_info {
   int32_t is_state;      /* 1: a weight or other state that outlives a step */
   int32_t trainable;
   const char* op;
-  const char* name;      /* unique in its graph; output k > 0 of an op is "op:k" */
+  const char* name; /* unique in its graph; output k > 0 of an op is "op:k" */
 } ff_tensor_info;
 
 /* What a run does with each batch. */
@@ -117,12 +117,13 @@ FF_API ff_status ff_graph_create(int64_t seed, ff_handle* graph);
  * "weight"). An operator that owns weights makes them itself, named NAME/kernel and so on, when only its data
  * inputs are given; given as further inputs, weights are shared. name may be NULL. outputs has room for
  * capacity numbers; *n_outputs says how many there are. */
-FF_API ff_status ff_graph_add_op(ff_handle graph, const char* op, const char* name, const ff_attr* attrs, size_t n_attrs,
-                                 const ff_tensor* inputs, size_t n_inputs, ff_tensor* outputs, size_t capacity,
-                                 size_t* n_outputs);
+FF_API ff_status ff_graph_add_op(ff_handle graph, const char* op, const char* name, const ff_attr* attrs,
+                                 size_t n_attrs, const ff_tensor* inputs, size_t n_inputs, ff_tensor* outputs,
+                                 size_t capacity, size_t* n_outputs);
 FF_API ff_status ff_graph_tensor_info(ff_handle graph, ff_tensor tensor, ff_tensor_info* info);
 /* The inputs of the operator that makes a tensor, weights included. */
-FF_API ff_status ff_graph_op_inputs(ff_handle graph, ff_tensor tensor, ff_tensor* inputs, size_t capacity, size_t* n_inputs);
+FF_API ff_status ff_graph_op_inputs(ff_handle graph, ff_tensor tensor, ff_tensor* inputs, size_t capacity,
+                                    size_t* n_inputs);
 FF_API ff_status ff_graph_find(ff_handle graph, const char* name, ff_tensor* tensor);
 /* Change attributes of a weight: initializer and its numbers, seed, l1, l2, trainable. A weight whose value was drawn
  * already is drawn anew unless it was written or trained. */
@@ -140,11 +141,12 @@ FF_API ff_status ff_gradient_read(ff_handle graph, ff_tensor tensor, const ff_ar
 /* ---- data sets ---- */
 /* Arrays with a common first extent, fed to input tensors. The arrays are not copied: they must outlive the
  * data set. */
-FF_API ff_status ff_dataset_create(ff_handle graph, const ff_tensor* inputs, const ff_array* arrays, size_t n, ff_handle* dataset);
+FF_API ff_status ff_dataset_create(ff_handle graph, const ff_tensor* inputs, const ff_array* arrays, size_t n,
+                                   ff_handle* dataset);
 /* Start an epoch at sample position. shuffle: a permutation that depends on seed and epoch alone. drop_last: leave
  * out a last, smaller batch. */
-FF_API ff_status ff_dataset_begin(ff_handle dataset, int64_t batch, int32_t shuffle, int64_t seed, int64_t epoch, int32_t drop_last,
-                                  int64_t position);
+FF_API ff_status ff_dataset_begin(ff_handle dataset, int64_t batch, int32_t shuffle, int64_t seed, int64_t epoch,
+                                  int32_t drop_last, int64_t position);
 
 /* ---- models ---- */
 /* Compile the graph up to one output tensor. Options (all but the first optional):

@@ -10,13 +10,20 @@ namespace {
 template <class F>
 auto with_type(DType dtype, F&& body) {
   switch (dtype) {
-    case DType::boolean: return body(bool{});
-    case DType::int32: return body(int32_t{});
-    case DType::int64: return body(int64_t{});
-    case DType::float16: return body(float16{});
-    case DType::bfloat16: return body(bfloat16{});
-    case DType::float32: return body(float{});
-    default: return body(double{});
+    case DType::boolean:
+      return body(bool{});
+    case DType::int32:
+      return body(int32_t{});
+    case DType::int64:
+      return body(int64_t{});
+    case DType::float16:
+      return body(float16{});
+    case DType::bfloat16:
+      return body(bfloat16{});
+    case DType::float32:
+      return body(float{});
+    default:
+      return body(double{});
   }
 }
 
@@ -75,7 +82,8 @@ Arrays draw_inputs(const Sample& sample, const OpCall& call, const std::string& 
   return inputs;
 }
 
-Arrays run(const OpCall& whole, const Arrays& inputs, const std::string& device, const std::vector<std::pair<int, int>>& inplace) {
+Arrays run(const OpCall& whole, const Arrays& inputs, const std::string& device,
+           const std::vector<std::pair<int, int>>& inplace) {
   OpCall call = whole;
   const OpDef& def = op_def(call.op);
   for (const int output : def.residuals)

@@ -30,8 +30,8 @@ struct Array {
 
 using Arrays = std::vector<Array>;
 
-// A call worth testing. Inputs are the data and the weights; their values are drawn, then `prepare` may make them fit each
-// other (a gradient wants what its forward op gave).
+// A call worth testing. Inputs are the data and the weights; their values are drawn, then `prepare` may make them fit
+// each other (a gradient wants what its forward op gave).
 struct Sample {
   std::string op;
   Attrs attrs;

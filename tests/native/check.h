@@ -45,16 +45,16 @@ inline std::string thrown(const std::function<void()>& call) {
 
 }  // namespace check
 
-#define TEST(name)                                               \
-  static void name();                                            \
+#define TEST(name)                                                   \
+  static void name();                                                \
   static const check::Registration name##_registration(#name, name); \
   static void name()
 // CHECK(condition, further values to print)
 #define CHECK(condition, ...) check::expect(static_cast<bool>(condition), __FILE__, __LINE__, #condition, ##__VA_ARGS__)
 // The call throws, and its message has the text in it.
-#define CHECK_THROWS(call, text)                                                                     \
-  do {                                                                                               \
-    const std::string message = check::thrown([&] { call; });                                        \
+#define CHECK_THROWS(call, text)                                                                          \
+  do {                                                                                                    \
+    const std::string message = check::thrown([&] { call; });                                             \
     check::expect(!message.empty() && message.find(text) != std::string::npos, __FILE__, __LINE__, #call, \
-                  "expected an error with \"", text, "\", got \"", message, "\"");                    \
+                  "expected an error with \"", text, "\", got \"", message, "\"");                        \
   } while (0)

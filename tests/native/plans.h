@@ -10,7 +10,8 @@ namespace plans {
 
 using namespace ff;
 
-inline Value add(Graph& graph, const std::string& op, std::vector<Value> inputs, Attrs attrs = {}, const std::string& name = "") {
+inline Value add(Graph& graph, const std::string& op, std::vector<Value> inputs, Attrs attrs = {},
+                 const std::string& name = "") {
   return {add_op(graph, op, std::move(attrs), std::move(inputs), name), 0};
 }
 
@@ -18,7 +19,8 @@ inline Value input(Graph& graph, Shape shape, const std::string& name = "x", con
   return add(graph, "input", {}, {{"shape", std::move(shape)}, {"dtype", dtype}}, name);
 }
 
-inline Value dense(Graph& graph, Value x, int64_t out, const std::string& activation = "none", const std::string& name = "") {
+inline Value dense(Graph& graph, Value x, int64_t out, const std::string& activation = "none",
+                   const std::string& name = "") {
   return add(graph, "linear", {x}, {{"out_channels", out}, {"activation", activation}}, name);
 }
 
@@ -31,7 +33,8 @@ struct Classifier {
 inline Classifier classifier(const std::string& device = "reference") {
   Classifier made;
   const Value x = input(made.graph, {8, 5});
-  made.spec.output = add(made.graph, "softmax", {dense(made.graph, dense(made.graph, x, 6, "relu", "hidden"), 3, "none", "top")}, {}, "y");
+  made.spec.output = add(made.graph, "softmax",
+                         {dense(made.graph, dense(made.graph, x, 6, "relu", "hidden"), 3, "none", "top")}, {}, "y");
   made.spec.label = input(made.graph, {8, 1}, "label", "int32");
   made.spec.loss = "sparse_categorical_crossentropy";
   made.spec.loss_attrs = complete_attrs(op_def(made.spec.loss), {}, "loss");

@@ -27,7 +27,8 @@ class Table {
 };
 
 // Input `at` becomes what the forward op gives for the input `of`.
-std::function<void(const OpCall&, Arrays&, const std::string&)> from_forward(const std::string& op, int of, int at, int output = 0) {
+std::function<void(const OpCall&, Arrays&, const std::string&)> from_forward(const std::string& op, int of, int at,
+                                                                             int output = 0) {
   return [=](const OpCall& call, Arrays& inputs, const std::string& device) {
     OpCall forward{.op = op, .name = op, .attrs = call.attrs, .inputs = {inputs[of].type}, .outputs = {}, .box = {}};
     forward.outputs = op_def(op).shape(forward);
@@ -40,13 +41,14 @@ std::function<void(const OpCall&, Arrays&, const std::string&)> from_forward(con
 }
 
 void elementwise(Table& t) {
-  for (const char* op : {"relu", "sigmoid", "tanh", "gelu", "elu", "leaky_relu", "silu", "exp", "log", "sqrt", "rsqrt", "sin", "cos",
-                         "abs", "square", "pow", "negative", "identity"}) {
+  for (const char* op : {"relu", "sigmoid", "tanh", "gelu", "elu", "leaky_relu", "silu", "exp", "log", "sqrt", "rsqrt",
+                         "sin", "cos", "abs", "square", "pow", "negative", "identity"}) {
     const Attrs attrs = op == text("pow") ? Attrs{{"exponent", 1.5}} : Attrs{};
     t.add(op, attrs, t.f({4, 5}));
     if (find_op(op + text("_grad")) != nullptr) t.add(op + text("_grad"), attrs, t.f({4, 5}), t.f({4, 5}));
   }
-  for (const char* op : {"scalar_add", "scalar_sub", "scalar_multiply", "scalar_true_divide"}) t.add(op, {{"scalar", 1.5}}, t.f({3, 4}));
+  for (const char* op : {"scalar_add", "scalar_sub", "scalar_multiply", "scalar_true_divide"})
+    t.add(op, {{"scalar", 1.5}}, t.f({3, 4}));
   for (const char* op : {"add", "subtract", "multiply", "divide", "maximum", "minimum"}) {
     t.add(op, {}, t.f({4, 5}), t.f({4, 5}));
     t.add(op, {}, t.f({4, 1, 3}), t.f({5, 1}));
@@ -74,7 +76,8 @@ void shapes(Table& t) {
   }
   for (const char* op : {"reduce_max", "reduce_min"}) {
     t.add(op + text("_grad"), {{"axes", Ints{1}}}, t.f({4}), t.f({4, 6}), t.f({4})).prepare = from_forward(op, 1, 2);
-    t.add(op + text("_grad"), {{"axes", Ints{0}}, {"keepdims", true}}, t.f({1, 6}), t.f({4, 6}), t.f({1, 6})).prepare = from_forward(op, 1, 2);
+    t.add(op + text("_grad"), {{"axes", Ints{0}}, {"keepdims", true}}, t.f({1, 6}), t.f({4, 6}), t.f({1, 6})).prepare =
+        from_forward(op, 1, 2);
   }
 }
 
@@ -108,7 +111,10 @@ void dense(Table& t) {
   t.add("batch_norm_inference", {}, t.f({4, 6, 3, 2}), t.f({6}), t.f({6}), t.f({6}), t.f({6}));
   for (const char* op : {"dropout", "dropout_grad"})
     t.add(op, {{"rate", 0.4}, {"seed", int64_t{3}}, {"stream", int64_t{5}}}, t.f({5, 6}), Table::ids({}));
-  t.add("initialize", {{"shape", Ints{5, 6}}, {"seed", int64_t{3}}, {"stream", int64_t{5}}, {"initializer", text("glorot_normal")},
+  t.add("initialize", {{"shape", Ints{5, 6}},
+                       {"seed", int64_t{3}},
+                       {"stream", int64_t{5}},
+                       {"initializer", text("glorot_normal")},
                        {"dtype", text(name_of(t.f({}).dtype))}});
 }
 
@@ -120,9 +126,10 @@ Attrs with(Attrs attrs, const Attrs& more) {
 void windows(Table& t) {
   const Ints image = {4, 4, 9, 8};
   const Attrs plain = {{"kernel", Ints{3, 3}}};
-  for (const Attrs& more : {Attrs{}, Attrs{{"stride", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}}, Attrs{{"padding", text("same")}},
-                            Attrs{{"padding", text("same")}, {"stride", Ints{2, 3}}}, Attrs{{"dilation", Ints{2, 1}}, {"pads", Ints{2, 0, 1, 1}}},
-                            Attrs{{"groups", int64_t{2}}}, Attrs{{"groups", int64_t{4}}, {"pads", Ints{1, 1, 1, 1}}}, Attrs{{"stride", Ints{4, 4}}}}) {
+  for (const Attrs& more : {Attrs{}, Attrs{{"stride", Ints{2, 2}}, {"pads", Ints{1, 1, 1, 1}}},
+                            Attrs{{"padding", text("same")}}, Attrs{{"padding", text("same")}, {"stride", Ints{2, 3}}},
+                            Attrs{{"dilation", Ints{2, 1}}, {"pads", Ints{2, 0, 1, 1}}}, Attrs{{"groups", int64_t{2}}},
+                            Attrs{{"groups", int64_t{4}}, {"pads", Ints{1, 1, 1, 1}}}, Attrs{{"stride", Ints{4, 4}}}}) {
     const Attrs attrs = with(plain, more);
     const int64_t groups = more.has("groups") ? more.integer("groups") : 1;
     Sample& forward = t.add("conv2d", with(attrs, {{"out_channels", int64_t{8}}}), t.f(image));
@@ -130,10 +137,13 @@ void windows(Table& t) {
     t.add("conv2d_grad_input", with(attrs, {{"input_shape", image}}), y, kernel);
     t.add("conv2d_grad_weight", attrs, t.f(image), y);
   }
-  t.add("conv2d", with(plain, {{"out_channels", int64_t{2}}, {"activation", text("relu")}, {"padding", text("same")}}), t.f(image));
+  t.add("conv2d", with(plain, {{"out_channels", int64_t{2}}, {"activation", text("relu")}, {"padding", text("same")}}),
+        t.f(image));
   for (const char* type : {"max", "avg"})
-    for (const Attrs& more : {Attrs{}, Attrs{{"stride", Ints{2, 1}}, {"pads", Ints{1, 1, 1, 1}}}, Attrs{{"padding", text("same")}, {"stride", Ints{2, 2}}},
-                              Attrs{{"ceil_mode", true}, {"stride", Ints{2, 2}}}, Attrs{{"count_include_pad", true}, {"pads", Ints{1, 0, 1, 2}}}}) {
+    for (const Attrs& more :
+         {Attrs{}, Attrs{{"stride", Ints{2, 1}}, {"pads", Ints{1, 1, 1, 1}}},
+          Attrs{{"padding", text("same")}, {"stride", Ints{2, 2}}}, Attrs{{"ceil_mode", true}, {"stride", Ints{2, 2}}},
+          Attrs{{"count_include_pad", true}, {"pads", Ints{1, 0, 1, 2}}}}) {
       const Attrs attrs = with(with(plain, more), {{"pool_type", text(type)}});
       const TensorType y = call_of(t.add("pool2d", attrs, t.f(image))).outputs[0];
       t.add("pool2d", with(attrs, {{"workspace", false}}), t.f(image));
@@ -143,7 +153,8 @@ void windows(Table& t) {
 
 void losses(Table& t) {
   const TensorType scalar = t.f({});
-  const auto both = [&](const std::string& op, const Attrs& attrs, const TensorType& prediction, const TensorType& label) {
+  const auto both = [&](const std::string& op, const Attrs& attrs, const TensorType& prediction,
+                        const TensorType& label) {
     t.add(op, attrs, prediction, label);
     t.add(op + "_grad", attrs, prediction, label, scalar);
   };
@@ -159,10 +170,14 @@ void losses(Table& t) {
   t.add("identity_loss", {}, t.f({6, 3}));
   t.add("identity_loss_grad", {}, t.f({6, 3}), scalar);
   const TensorType totals{DType::float64, {8}};
-  const Attrs dense = {{"accuracy", true}, {"categorical_crossentropy", true}, {"mean_squared_error", true},
-                       {"root_mean_squared_error", true}, {"mean_absolute_error", true}};
+  const Attrs dense = {{"accuracy", true},
+                       {"categorical_crossentropy", true},
+                       {"mean_squared_error", true},
+                       {"root_mean_squared_error", true},
+                       {"mean_absolute_error", true}};
   t.add("metrics", dense, t.f({6, 3}), t.f({6, 3}), scalar, totals);
-  t.add("metrics", {{"accuracy", true}, {"sparse_categorical_crossentropy", true}, {"sparse", true}}, t.f({6, 3}), Table::ids({6, 1}), scalar, totals);
+  t.add("metrics", {{"accuracy", true}, {"sparse_categorical_crossentropy", true}, {"sparse", true}}, t.f({6, 3}),
+        Table::ids({6, 1}), scalar, totals);
 }
 
 void updates(Table& t) {

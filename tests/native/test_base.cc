@@ -53,8 +53,9 @@ void check_rounding(int exponent_bits, int mantissa_bits) {
   for (int bits = 0; bits < infinity; ++bits) {
     const double low = defined_value(static_cast<uint16_t>(bits), exponent_bits, mantissa_bits);
     // Beyond the largest number the next one would be a power of two.
-    const double high = bits + 1 == infinity ? std::ldexp(1, 1 << (exponent_bits - 1))
-                                             : defined_value(static_cast<uint16_t>(bits + 1), exponent_bits, mantissa_bits);
+    const double high = bits + 1 == infinity
+                            ? std::ldexp(1, 1 << (exponent_bits - 1))
+                            : defined_value(static_cast<uint16_t>(bits + 1), exponent_bits, mantissa_bits);
     const auto middle = static_cast<float>((low + high) / 2);
     if (middle != (low + high) / 2 || !std::isfinite(middle)) continue;  // no float lies there
     const int even = bits + (bits & 1);
@@ -80,7 +81,8 @@ TEST(random_numbers_depend_on_the_element_alone) {
   for (uint64_t i = 0; i < 1000; ++i) drawn.push_back(forward.bits(i));
   for (uint64_t i = 1000; i-- > 0;) CHECK(backward.bits(i) == drawn[i], i);
   // Another seed, stream or step gives other numbers; steps and streams do not shift into each other.
-  for (const auto& [seed, stream, step] : {std::array<uint64_t, 3>{8, 3, 11}, {7, 4, 11}, {7, 3, 12}, {7, 11, 3}, {7, 4, 10}}) {
+  for (const auto& [seed, stream, step] :
+       {std::array<uint64_t, 3>{8, 3, 11}, {7, 4, 11}, {7, 3, 12}, {7, 11, 3}, {7, 4, 10}}) {
     RandomStream other(seed, stream, step);
     int equal = 0;
     for (uint64_t i = 0; i < 1000; ++i) equal += other.bits(i) == drawn[i];

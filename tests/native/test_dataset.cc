@@ -21,7 +21,8 @@ struct Data {
   }
 
   Dataset make() const {
-    return Dataset({{"x", {DType::float32, {kRows, 2}}, values.data()}, {"label", {DType::int32, {kRows, 1}}, labels.data()}});
+    return Dataset(
+        {{"x", {DType::float32, {kRows, 2}}, values.data()}, {"label", {DType::int32, {kRows, 1}}, labels.data()}});
   }
 
   std::vector<float> values;
@@ -91,7 +92,8 @@ TEST(every_place_is_as_likely_as_any_other) {
   }
   const auto chi_squared = [&](const std::vector<int>& counts) {
     const double expected = static_cast<double>(kEpochs) / kRows;
-    return std::accumulate(counts.begin(), counts.end(), 0.0, [&](double sum, int n) { return sum + (n - expected) * (n - expected) / expected; });
+    return std::accumulate(counts.begin(), counts.end(), 0.0,
+                           [&](double sum, int n) { return sum + (n - expected) * (n - expected) / expected; });
   };
   // 22 degrees of freedom: above 48.3 with a probability of 0.001.
   CHECK(chi_squared(first) < 48.3, chi_squared(first));
@@ -112,7 +114,8 @@ TEST(bad_data_is_refused) {
   CHECK_THROWS(Dataset({}), "at least one array");
   CHECK_THROWS(Dataset({{"x", {DType::float32, {}}, source.values.data()}}), "is a scalar");
   CHECK_THROWS(Dataset({{"x", {DType::float32, {0, 2}}, source.values.data()}}), "no samples");
-  CHECK_THROWS(Dataset({{"x", {DType::float32, {3, 2}}, source.values.data()}, {"y", {DType::float32, {4}}, source.values.data()}}),
+  CHECK_THROWS(Dataset({{"x", {DType::float32, {3, 2}}, source.values.data()},
+                        {"y", {DType::float32, {4}}, source.values.data()}}),
                "has 4 samples, data for \"x\" has 3");
   Dataset data = source.make();
   CHECK(!data.begun());

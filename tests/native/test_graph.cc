@@ -6,11 +6,14 @@ using namespace ff;
 
 namespace {
 
-Value add(Graph& graph, const std::string& op, std::vector<Value> inputs, Attrs attrs = {}, const std::string& name = "") {
+Value add(Graph& graph, const std::string& op, std::vector<Value> inputs, Attrs attrs = {},
+          const std::string& name = "") {
   return {add_op(graph, op, std::move(attrs), std::move(inputs), name), 0};
 }
 
-Value input(Graph& graph, Shape shape, const std::string& name = "x") { return add(graph, "input", {}, {{"shape", std::move(shape)}}, name); }
+Value input(Graph& graph, Shape shape, const std::string& name = "x") {
+  return add(graph, "input", {}, {{"shape", std::move(shape)}}, name);
+}
 
 std::vector<std::string> names(const Graph& graph) {
   std::vector<std::string> out;

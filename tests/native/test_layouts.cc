@@ -1,5 +1,5 @@
-// Physical layouts of the CPU's kernels: what is brought into one and back is unchanged, and kernels compute the same in
-// the layouts that they prefer as in dense ones.
+// Physical layouts of the CPU's kernels: what is brought into one and back is unchanged, and kernels compute the same
+// in the layouts that they prefer as in dense ones.
 #include "calls.h"
 #include "check.h"
 
@@ -9,7 +9,12 @@ using namespace calls;
 namespace {
 
 Memory reordered(const TensorType& type, const void* from, const Layout& from_layout, const Layout& to_layout) {
-  const OpCall call{.op = "reorder", .name = "reorder", .attrs = {{"to", to_layout.name()}}, .inputs = {type}, .outputs = {type}, .box = {}};
+  const OpCall call{.op = "reorder",
+                    .name = "reorder",
+                    .attrs = {{"to", to_layout.name()}},
+                    .inputs = {type},
+                    .outputs = {type},
+                    .box = {}};
   const Layouts layouts{{from_layout}, {to_layout}};
   Memory to(to_layout.dense() ? type.bytes() : to_layout.info()->bytes);
   const Memory scratch(kernel_query().scratch(call, "cpu", layouts) + 64);
@@ -33,7 +38,8 @@ TEST(reordering_there_and_back_changes_nothing) {
         for (int64_t k = 0; k < array.type.numel(); ++k) array.set(k, static_cast<double>(k));
         const Memory there = reordered(array.type, array.memory.data(), Layout(), layout);
         const Memory back = reordered(array.type, there.data(), layout, Layout());
-        CHECK(std::memcmp(back.data(), array.memory.data(), array.type.bytes()) == 0, sample.name(), ": ", layout.name());
+        CHECK(std::memcmp(back.data(), array.memory.data(), array.type.bytes()) == 0, sample.name(), ": ",
+              layout.name());
       }
   }
   CHECK(blocked > 0, "no kernel asks for a layout of its own");

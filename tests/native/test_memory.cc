@@ -25,7 +25,9 @@ std::vector<Life> lives(const Plan& plan) {
     for (int s = 0; s < static_cast<int>(plan.steps.size()); ++s) {
       const auto touches = [&](BufferId other) { return other >= 0 && plan.root(other) == id; };
       const auto& step = plan.steps[s];
-      if (!std::any_of(step.inputs.begin(), step.inputs.end(), touches) && !std::any_of(step.outputs.begin(), step.outputs.end(), touches)) continue;
+      if (!std::any_of(step.inputs.begin(), step.inputs.end(), touches) &&
+          !std::any_of(step.outputs.begin(), step.outputs.end(), touches))
+        continue;
       if (life.first < 0) life.first = s;
       life.last = s;
     }
@@ -47,13 +49,15 @@ void check_apart(const Plan& plan) {
     CHECK(a.buffer->offset % 64 == 0 && a.buffer->offset + a.buffer->bytes <= plan.arena[0], a.buffer->name);
     for (const Life& b : all) {
       if (a.buffer == b.buffer || a.last < b.first || b.last < a.first) continue;
-      const bool apart = a.buffer->offset + a.buffer->bytes <= b.buffer->offset || b.buffer->offset + b.buffer->bytes <= a.buffer->offset;
+      const bool apart = a.buffer->offset + a.buffer->bytes <= b.buffer->offset ||
+                         b.buffer->offset + b.buffer->bytes <= a.buffer->offset;
       CHECK(apart || a.buffer->bytes == 0 || b.buffer->bytes == 0, a.buffer->name, " and ", b.buffer->name);
     }
   }
   CHECK(plan.arena[0] >= most);
   // The packing is greedy; it may lose some, but not much.
-  CHECK(static_cast<double>(plan.arena[0]) <= 1.5 * static_cast<double>(most) + 64.0 * static_cast<double>(all.size()), plan.arena[0], " for ", most);
+  CHECK(static_cast<double>(plan.arena[0]) <= 1.5 * static_cast<double>(most) + 64.0 * static_cast<double>(all.size()),
+        plan.arena[0], " for ", most);
 }
 
 // Random steps over random buffers, some of which can work in place.
@@ -101,11 +105,12 @@ TEST(outputs_take_the_memory_of_inputs_that_end) {
   graph.outputs.emplace_back("y", add(graph, "add", {c, b}));
   const Plan plan = plan_of(std::move(graph));
   const auto find = [&](const std::string& name) {
-    return static_cast<BufferId>(std::find_if(plan.buffers.begin(), plan.buffers.end(), [&](const Buffer& buffer) { return buffer.name == name; }) -
+    return static_cast<BufferId>(std::find_if(plan.buffers.begin(), plan.buffers.end(),
+                                              [&](const Buffer& buffer) { return buffer.name == name; }) -
                                  plan.buffers.begin());
   };
-  CHECK(plan.root(find("tanh")) == find("exp"));   // exp ends there
-  CHECK(plan.root(find("sin")) == find("sin"));    // tanh is read again
+  CHECK(plan.root(find("tanh")) == find("exp"));  // exp ends there
+  CHECK(plan.root(find("sin")) == find("sin"));   // tanh is read again
   CHECK(plan.buffers[find("x")].alias < 0);
   CHECK(plan.buffers[plan.root(find("add"))].storage == Storage::pinned);  // a result outlives the run
 }
@@ -114,7 +119,8 @@ TEST(plans_of_models_never_overlap) {
   for (const bool separate : {false, true})
     for (const char* device : {"reference", "cpu"}) {
       const Classifier model = classifier(device);
-      const Plan plan = plan_of(build_step(model.graph, model.spec, training(separate), kernel_query()), separate, device);
+      const Plan plan =
+          plan_of(build_step(model.graph, model.spec, training(separate), kernel_query()), separate, device);
       check_apart(plan);
       for (const Buffer& buffer : plan.buffers) {
         if (!separate || buffer.alias >= 0 || buffer.storage != Storage::temporary || buffer.first < 0) continue;

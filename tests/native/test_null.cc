@@ -21,10 +21,10 @@ std::string verdict(const Plan& plan, bool separate_sections = false) {
   });
 }
 
-#define CHECK_FAULT(plan, text)                                       \
-  do {                                                                \
-    const std::string found = verdict(plan);                          \
-    CHECK(found.find(text) != std::string::npos, "found: ", found);   \
+#define CHECK_FAULT(plan, text)                                     \
+  do {                                                              \
+    const std::string found = verdict(plan);                        \
+    CHECK(found.find(text) != std::string::npos, "found: ", found); \
   } while (0)
 
 Plan training_plan(bool separate_sections = false) {
@@ -33,7 +33,8 @@ Plan training_plan(bool separate_sections = false) {
 }
 
 Step& step_of(Plan& plan, const std::string& op) {
-  const auto it = std::find_if(plan.steps.begin(), plan.steps.end(), [&](const Step& step) { return step.call.op == op; });
+  const auto it =
+      std::find_if(plan.steps.begin(), plan.steps.end(), [&](const Step& step) { return step.call.op == op; });
   FF_CHECK(it != plan.steps.end(), op);
   return *it;
 }
@@ -49,7 +50,9 @@ TEST(steps_out_of_order) {
   for (size_t s = 0; s + 1 < good.steps.size(); ++s) {
     const auto& made = good.steps[s].outputs;
     const auto& read = good.steps[s + 1].inputs;
-    if (!std::any_of(read.begin(), read.end(), [&](BufferId id) { return std::find(made.begin(), made.end(), id) != made.end(); })) continue;
+    if (!std::any_of(read.begin(), read.end(),
+                     [&](BufferId id) { return std::find(made.begin(), made.end(), id) != made.end(); }))
+      continue;
     Plan plan = good;
     std::swap(plan.steps[s], plan.steps[s + 1]);
     ++swapped;
@@ -64,7 +67,9 @@ TEST(a_step_is_missing) {
     // Without its step, an alias is a view of what was there before; only the engine's own rule for views speaks of it.
     const auto used = [&](BufferId id) {
       if (good.buffers[id].alias >= 0) return false;
-      const auto reads = [&](const Step& step) { return std::find(step.inputs.begin(), step.inputs.end(), id) != step.inputs.end(); };
+      const auto reads = [&](const Step& step) {
+        return std::find(step.inputs.begin(), step.inputs.end(), id) != step.inputs.end();
+      };
       return std::any_of(good.steps.begin(), good.steps.end(), reads);
     };
     if (std::none_of(good.steps[s].outputs.begin(), good.steps[s].outputs.end(), used)) continue;
@@ -95,8 +100,10 @@ TEST(a_value_is_overwritten_by_an_alias) {
 TEST(a_state_is_read_after_its_update) {
   Plan plan = training_plan();
   // The update of the first layer moves to the front of the backward pass, which still reads the weight.
-  const auto update = std::find_if(plan.steps.begin(), plan.steps.end(), [](const Step& s) { return s.call.name == "optimizer/top/kernel"; });
-  const auto reader = std::find_if(plan.steps.begin(), plan.steps.end(), [](const Step& s) { return s.call.op == "linear_grad_input"; });
+  const auto update = std::find_if(plan.steps.begin(), plan.steps.end(),
+                                   [](const Step& s) { return s.call.name == "optimizer/top/kernel"; });
+  const auto reader = std::find_if(plan.steps.begin(), plan.steps.end(),
+                                   [](const Step& s) { return s.call.op == "linear_grad_input"; });
   CHECK(update != plan.steps.end() && reader != plan.steps.end() && reader < update);
   std::iter_swap(update, reader);
   CHECK(!verdict(plan).empty());

@@ -1,5 +1,5 @@
-// What an operator's definition promises to lowering: linear operands, outputs in the memory of inputs, and an expansion
-// that computes the same.
+// What an operator's definition promises to lowering: linear operands, outputs in the memory of inputs, and an
+// expansion that computes the same.
 #include "calls.h"
 #include "check.h"
 #include "engines/engine.h"
@@ -47,7 +47,8 @@ void check_inplace(const Sample& sample, const OpCall& call, const Arrays& input
     const Arrays made = run(call, inputs, device, {{output, input}});
     for (size_t k = 0; k < made.size(); ++k)
       if (made[k].type.dtype != DType::opaque)
-        CHECK(difference(made[k], expected[k]) == 0, device, " ", sample.name(), ": output ", output, " in place of input ", input);
+        CHECK(difference(made[k], expected[k]) == 0, device, " ", sample.name(), ": output ", output,
+              " in place of input ", input);
   }
 }
 
@@ -56,7 +57,10 @@ Arrays run_expanded(const Sample& sample, const Arrays& inputs) {
   Graph graph;
   std::vector<Value> values;
   for (size_t i = 0; i < inputs.size(); ++i)
-    values.push_back({add_op(graph, "input", {{"shape", inputs[i].type.shape}, {"dtype", std::string(name_of(inputs[i].type.dtype))}}, {}, cat("x", i)), 0});
+    values.push_back({add_op(graph, "input",
+                             {{"shape", inputs[i].type.shape}, {"dtype", std::string(name_of(inputs[i].type.dtype))}},
+                             {}, cat("x", i)),
+                      0});
   const NodeId id = add_op(graph, sample.op, sample.attrs, values, "op");
   Expansion expansion(graph, id);
   const std::vector<Value> with = op_def(sample.op).expand(expansion);
@@ -69,9 +73,11 @@ Arrays run_expanded(const Sample& sample, const Arrays& inputs) {
   graph.sweep();
   const auto engine = make_engine("local", {.device = "reference"});
   State state;
-  const auto executable = engine->load(std::make_shared<const Plan>(lower(lift(std::move(graph)), engine->machine(), kernel_query())), state);
+  const auto executable = engine->load(
+      std::make_shared<const Plan>(lower(lift(std::move(graph)), engine->machine(), kernel_query())), state);
   for (size_t i = 0; i < inputs.size(); ++i)
-    std::memcpy(state.entry(cat("x", i), inputs[i].type).memory.data(), inputs[i].memory.data(), inputs[i].type.bytes());
+    std::memcpy(state.entry(cat("x", i), inputs[i].type).memory.data(), inputs[i].memory.data(),
+                inputs[i].type.bytes());
   executable->run(~0u);
   for (size_t k = 0; k < outputs.size(); ++k)
     std::memcpy(outputs[k].memory.data(), executable->result(cat("y", k)), outputs[k].type.bytes());
@@ -89,14 +95,18 @@ void each_sample(const std::string& device, DType real, F body) {
 }
 
 TEST(linear_operands_are_linear) {
-  each_sample("reference", DType::float64,
-              [](const auto& sample, const auto& call, const auto& inputs) { check_linear(sample, call, inputs, "reference"); });
+  each_sample("reference", DType::float64, [](const auto& sample, const auto& call, const auto& inputs) {
+    check_linear(sample, call, inputs, "reference");
+  });
 }
 
 TEST(outputs_can_take_the_memory_of_inputs) {
-  each_sample("reference", DType::float64,
-              [](const auto& sample, const auto& call, const auto& inputs) { check_inplace(sample, call, inputs, "reference"); });
-  each_sample("cpu", DType::float32, [](const auto& sample, const auto& call, const auto& inputs) { check_inplace(sample, call, inputs, "cpu"); });
+  each_sample("reference", DType::float64, [](const auto& sample, const auto& call, const auto& inputs) {
+    check_inplace(sample, call, inputs, "reference");
+  });
+  each_sample("cpu", DType::float32, [](const auto& sample, const auto& call, const auto& inputs) {
+    check_inplace(sample, call, inputs, "cpu");
+  });
 }
 
 TEST(expansions_compute_the_same) {
@@ -108,9 +118,11 @@ TEST(expansions_compute_the_same) {
     ++expanded[sample.op];
     const Arrays fused = run(call, inputs, "reference");
     for (size_t k = 0; k < fused.size(); ++k)
-      CHECK(difference(simple[k], fused[k]) < 1e-12, sample.name(), ": output ", k, " differs by ", difference(simple[k], fused[k]));
+      CHECK(difference(simple[k], fused[k]) < 1e-12, sample.name(), ": output ", k, " differs by ",
+            difference(simple[k], fused[k]));
   });
-  for (const OpDef* def : all_ops()) CHECK(!def->expand || expanded[def->name] > 0, def->name, " has no sample that expands");
+  for (const OpDef* def : all_ops())
+    CHECK(!def->expand || expanded[def->name] > 0, def->name, " has no sample that expands");
 }
 
 TEST(cpu_kernels_agree_with_reference_kernels) {
@@ -119,7 +131,8 @@ TEST(cpu_kernels_agree_with_reference_kernels) {
     const Arrays ours = run(call, inputs, "cpu"), plain = run(call, inputs, "reference");
     for (size_t k = 0; k < ours.size(); ++k)
       if (ours[k].type.dtype != DType::opaque)
-        CHECK(difference(ours[k], plain[k]) < 4e-6, sample.name(), ": output ", k, " differs by ", difference(ours[k], plain[k]));
+        CHECK(difference(ours[k], plain[k]) < 4e-6, sample.name(), ": output ", k, " differs by ",
+              difference(ours[k], plain[k]));
   });
 }
 

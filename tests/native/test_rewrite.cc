@@ -106,7 +106,8 @@ TEST(another_batch_size_reaches_every_tensor) {
   Graph user;
   const Value x = input(user, {8, 3, 4});
   const Value rows = add(user, "reshape", {add(user, "flat", {x})}, {{"shape", Shape{8, 4, 3}}}, "rows");
-  const Value spread = add(user, "broadcast_to", {add(user, "reduce_sum", {rows}, {{"axes", std::vector<int64_t>{1}}, {"keepdims", true}})},
+  const Value spread = add(user, "broadcast_to",
+                           {add(user, "reduce_sum", {rows}, {{"axes", std::vector<int64_t>{1}}, {"keepdims", true}})},
                            {{"shape", Shape{8, 4, 3}}}, "spread");
   for (const int64_t batch : {1, 5, 8, 100}) {
     const Copied copied = copy_for_batch(user, {spread}, batch);
@@ -154,12 +155,15 @@ TEST(updates_come_as_soon_as_nobody_needs_the_old_weight) {
   const Graph graph = build_step(model.graph, model.spec, training(), kernel_query());
   for (const bool separate : {false, true}) {
     const std::vector<NodeId> order = schedule(graph, separate);
-    const auto at = [&](const std::string& name) { return std::find(order.begin(), order.end(), graph.find(name).node) - order.begin(); };
+    const auto at = [&](const std::string& name) {
+      return std::find(order.begin(), order.end(), graph.find(name).node) - order.begin();
+    };
     CHECK(at("optimizer/top/kernel") > at("top/linear_grad_input"));
     CHECK((at("optimizer/top/bias") < at("hidden:linear/linear_grad_weight")) == !separate);
     for (size_t i = 0; i < order.size(); ++i)
       for (const Value& value : graph.node(order[i]).inputs)
-        CHECK(std::find(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(i), value.node) != order.begin() + static_cast<std::ptrdiff_t>(i));
+        CHECK(std::find(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(i), value.node) !=
+              order.begin() + static_cast<std::ptrdiff_t>(i));
   }
 }
 

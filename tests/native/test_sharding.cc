@@ -15,8 +15,9 @@ std::set<int> whole_dims(const OpDef& def, const OpCall& call) {
   std::set<int> dims;
   if (def.whole_axis.empty()) return dims;
   const AttrSpec* spec = def.find_attr(def.whole_axis);
-  const std::vector<int64_t> axes = spec->type == AttrType::integers ? call.attrs.ints(spec->name)
-                                                                     : std::vector<int64_t>{call.attrs.integer(spec->name)};
+  const std::vector<int64_t> axes = spec->type == AttrType::integers
+                                        ? call.attrs.ints(spec->name)
+                                        : std::vector<int64_t>{call.attrs.integer(spec->name)};
   for (const int64_t axis : axes) dims.insert(normal_axis(axis, call.inputs[0].rank(), call.name));
   return dims;
 }
@@ -31,21 +32,25 @@ Box with_part(Box box, size_t index, int part, int parts) {
 // Do all parts of a cut of this index make the whole of an output?
 bool lacks(const OpDef& def, const OpCall& call, const Box& box, size_t index, int parts, int output) {
   for (int part = 0; part < parts; ++part)
-    if (operand_region(def, call, with_part(box, index, part, parts), {true, output}).extent != call.outputs[output].shape) return false;
+    if (operand_region(def, call, with_part(box, index, part, parts), {true, output}).extent !=
+        call.outputs[output].shape)
+      return false;
   return true;
 }
 
 // An index that no output has is combined away; if one has it, outputs without it are the same in all parts.
 bool combined(const OpDef& def, const OpCall& call, const Box& box, size_t index, int parts) {
   for (size_t k = 0; k < call.outputs.size(); ++k)
-    if (call.outputs[k].dtype != DType::opaque && !lacks(def, call, box, index, parts, static_cast<int>(k))) return false;
+    if (call.outputs[k].dtype != DType::opaque && !lacks(def, call, box, index, parts, static_cast<int>(k)))
+      return false;
   return true;
 }
 
-// A cut that the fused kernel forbids is lowered by expansion instead: through an axis that it needs whole, or before an
-// activation of the combined sum.
+// A cut that the fused kernel forbids is lowered by expansion instead: through an axis that it needs whole, or before
+// an activation of the combined sum.
 bool kept_whole(const OpDef& def, const OpCall& call, const Box& box, size_t index) {
-  if (call.attrs.has("activation") && call.attrs.text("activation") != "none" && combined(def, call, box, index, 2)) return true;
+  if (call.attrs.has("activation") && call.attrs.text("activation") != "none" && combined(def, call, box, index, 2))
+    return true;
   if (def.whole_axis.empty()) return false;
   const Rect all = operand_region(def, call, box, {false, 0});
   const Rect part = operand_region(def, call, with_part(box, index, 0, 2), {false, 0});
@@ -61,7 +66,9 @@ std::vector<Operand> operands(const OpCall& call) {
   return all;
 }
 
-const TensorType& type_of(const OpCall& call, Operand operand) { return (operand.output ? call.outputs : call.inputs)[operand.index]; }
+const TensorType& type_of(const OpCall& call, Operand operand) {
+  return (operand.output ? call.outputs : call.inputs)[operand.index];
+}
 
 double identity_of(Combiner combiner) {
   return combiner == Combiner::max ? -1e30 : combiner == Combiner::min ? 1e30 : combiner == Combiner::prod ? 1 : 0;
@@ -69,24 +76,31 @@ double identity_of(Combiner combiner) {
 
 double combine(Combiner combiner, double a, double b) {
   switch (combiner) {
-    case Combiner::max: return std::max(a, b);
-    case Combiner::min: return std::min(a, b);
-    case Combiner::prod: return a * b;
-    case Combiner::any: return a != 0 || b != 0;
-    default: return a + b;
+    case Combiner::max:
+      return std::max(a, b);
+    case Combiner::min:
+      return std::min(a, b);
+    case Combiner::prod:
+      return a * b;
+    case Combiner::any:
+      return a != 0 || b != 0;
+    default:
+      return a + b;
   }
 }
 
-// One output, put together from its parts. Where parts lie apart they must tile it; where each covers the whole they are
-// partial results.
+// One output, put together from its parts. Where parts lie apart they must tile it; where each covers the whole they
+// are partial results.
 struct Assembly {
-  Assembly(TensorType type, Combiner combiner) : combiner(combiner), sum(std::move(type)), covered(static_cast<size_t>(sum.type.numel()), 0) {
+  Assembly(TensorType type, Combiner combiner)
+      : combiner(combiner), sum(std::move(type)), covered(static_cast<size_t>(sum.type.numel()), 0) {
     for (int64_t i = 0; i < sum.type.numel(); ++i) sum.set(i, identity_of(combiner));
   }
 
   // A part that another box made too.
   void compare(const Rect& rect, const Array& part) const {
-    each_element(sum.type.shape, rect, [&](int64_t whole, int64_t at) { CHECK(sum.get(whole) == part.get(at), "parts differ"); });
+    each_element(sum.type.shape, rect,
+                 [&](int64_t whole, int64_t at) { CHECK(sum.get(whole) == part.get(at), "parts differ"); });
   }
 
   void put(const Rect& rect, const Array& part) {
@@ -104,14 +118,20 @@ struct Assembly {
 class Splitting {
  public:
   Splitting(const Sample& sample, const std::string& device, double tolerance)
-      : sample_(sample), device_(device), tolerance_(tolerance), def_(op_def(sample.op)), call_(call_of(sample)), box_(iteration_space(def_, call_)) {
+      : sample_(sample),
+        device_(device),
+        tolerance_(tolerance),
+        def_(op_def(sample.op)),
+        call_(call_of(sample)),
+        box_(iteration_space(def_, call_)) {
     call_.box = box_;
     for (Array& array : draw_inputs(sample, call_, device)) inputs_.push_back(std::move(array));
     for (Array& array : run(call_, inputs_, device)) outputs_.push_back(std::move(array));
     for (const Operand operand : operands(call_)) {
       if (type_of(call_, operand).dtype == DType::opaque) continue;
       const Rect whole = operand_region(def_, call_, box_, operand);
-      CHECK((whole == Rect{Shape(whole.extent.size(), 0), type_of(call_, operand).shape}), sample.name(), ": operand ", operand.index);
+      CHECK((whole == Rect{Shape(whole.extent.size(), 0), type_of(call_, operand).shape}), sample.name(), ": operand ",
+            operand.index);
     }
   }
 
@@ -143,7 +163,9 @@ class Splitting {
   // Is the part of an output that this box makes one that an earlier box made too?
   bool repeated(const Cut& cut, const Box& box, int output) const {
     for (const auto& [index, parts] : cut)
-      if (box[index].origin > 0 && lacks(def_, call_, box_, index, parts, output) && !combined(def_, call_, box_, index, parts)) return true;
+      if (box[index].origin > 0 && lacks(def_, call_, box_, index, parts, output) &&
+          !combined(def_, call_, box_, index, parts))
+        return true;
     return false;
   }
 
@@ -162,7 +184,8 @@ class Splitting {
         part.inputs[i] = in.back().type;
       }
       for (size_t k = 0; k < part.outputs.size(); ++k)
-        if (part.outputs[k].dtype != DType::opaque) part.outputs[k].shape = operand_region(def_, call_, box, {true, static_cast<int>(k)}).extent;
+        if (part.outputs[k].dtype != DType::opaque)
+          part.outputs[k].shape = operand_region(def_, call_, box, {true, static_cast<int>(k)}).extent;
       Arrays out;
       const std::string error = check::thrown([&] {
         for (Array& array : run(part, in, device_)) out.push_back(std::move(array));
@@ -183,8 +206,10 @@ class Splitting {
       int expected = 1;
       for (const auto& [index, parts] : cut)
         if (combined(def_, call_, box_, index, parts)) expected *= parts;
-      for (const int count : made[k].covered) CHECK(count == expected, where, ": output ", k, " is covered ", count, " times, not ", expected);
-      CHECK(difference(made[k].sum, outputs_[k]) <= tolerance_, device_, " ", where, ": output ", k, " differs by ", difference(made[k].sum, outputs_[k]));
+      for (const int count : made[k].covered)
+        CHECK(count == expected, where, ": output ", k, " is covered ", count, " times, not ", expected);
+      CHECK(difference(made[k].sum, outputs_[k]) <= tolerance_, device_, " ", where, ": output ", k, " differs by ",
+            difference(made[k].sum, outputs_[k]));
     }
   }
 
@@ -229,7 +254,12 @@ TEST(parts_of_a_maximum_keep_their_workspaces) {
       Arrays in;
       in.push_back(cut(part, {{0, 0, 0, 0}, part.type.shape}));
       Arrays made = run(call, in, device), given;
-      OpCall back{.op = "pool2d_grad", .name = "grad", .attrs = grad_attrs, .inputs = {made[0].type, made[1].type}, .outputs = {part.type}, .box = box};
+      OpCall back{.op = "pool2d_grad",
+                  .name = "grad",
+                  .attrs = grad_attrs,
+                  .inputs = {made[0].type, made[1].type},
+                  .outputs = {part.type},
+                  .box = box};
       given.push_back(std::move(made[0]));  // y serves as dy
       given.push_back(std::move(made[1]));
       return std::move(run(back, given, device)[0]);
@@ -259,8 +289,10 @@ TEST(parts_of_views_hold_the_same_elements) {
       for (int part = 0; part < 2 && box[index].global > 1; ++part) {
         std::set<int64_t> in, out;
         const Box cut = with_part(box, index, part, 2);
-        each_element(call.inputs[0].shape, operand_region(def, call, cut, {false, 0}), [&](int64_t whole, int64_t) { in.insert(whole); });
-        each_element(call.outputs[0].shape, operand_region(def, call, cut, {true, 0}), [&](int64_t whole, int64_t) { out.insert(whole); });
+        each_element(call.inputs[0].shape, operand_region(def, call, cut, {false, 0}),
+                     [&](int64_t whole, int64_t) { in.insert(whole); });
+        each_element(call.outputs[0].shape, operand_region(def, call, cut, {true, 0}),
+                     [&](int64_t whole, int64_t) { out.insert(whole); });
         CHECK(in == out && !in.empty(), sample.name(), " / ", box[index].name);
       }
   }
@@ -270,7 +302,8 @@ TEST(every_operator_has_a_sample) {
   std::set<std::string> sampled;
   for (const Sample& sample : samples(DType::float64)) sampled.insert(sample.op);
   for (const OpDef* def : all_ops()) {
-    // Inputs and weights are memory that others fill; the gradient of a maximum over windows is tested with its forward op.
+    // Inputs and weights are memory that others fill; the gradient of a maximum over windows is tested with its forward
+    // op.
     const bool source = def->name == "input" || def->name == "weight";
     CHECK(source || sampled.count(def->name) == 1, def->name);
     CHECK(source || !def->unsplittable_reason.empty() || def->iteration || (def->indices && def->region), def->name);

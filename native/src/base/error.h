@@ -53,9 +53,9 @@ template <class... T>
 
 }  // namespace ff
 
-#define FF_CHECK(condition, ...)                                                                    \
-  do {                                                                                              \
-    if (!(condition))                                                                               \
-      ::ff::fail(::ff::ErrorKind::internal, "internal check failed: " #condition " (", __FILE__, ":", \
-                 __LINE__, ") ", ##__VA_ARGS__);                                                    \
+#define FF_CHECK(condition, ...)                                                                                \
+  do {                                                                                                          \
+    if (!(condition))                                                                                           \
+      ::ff::fail(::ff::ErrorKind::internal, "internal check failed: " #condition " (", __FILE__, ":", __LINE__, \
+                 ") ", ##__VA_ARGS__);                                                                          \
   } while (0)

@@ -26,7 +26,9 @@ void parallel_for(int64_t n, int64_t grain, F&& body) {
     return;
   }
   detail::parallel_ranges(
-      n, grain, [](void* self, int64_t begin, int64_t end) { (*static_cast<std::remove_reference_t<F>*>(self))(begin, end); }, &body);
+      n, grain,
+      [](void* self, int64_t begin, int64_t end) { (*static_cast<std::remove_reference_t<F>*>(self))(begin, end); },
+      &body);
 }
 
 }  // namespace ff

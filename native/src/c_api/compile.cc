@@ -25,8 +25,8 @@ class Options {
     if constexpr (std::is_same_v<T, double>)
       if (const auto* whole = std::get_if<int64_t>(&value)) return static_cast<double>(*whole);
     if (!std::holds_alternative<T>(value))
-      fail(ErrorKind::type, "compile: option \"", name, "\" is ", to_string(value), ", ", name_of(type_of(value)), "; expected ",
-           name_of(type_of(AttrValue(fallback))));
+      fail(ErrorKind::type, "compile: option \"", name, "\" is ", to_string(value), ", ", name_of(type_of(value)),
+           "; expected ", name_of(type_of(AttrValue(fallback))));
     return std::get<T>(value);
   }
 
@@ -44,7 +44,8 @@ class Options {
   }
 
   void finish() const {
-    for (const auto& [name, value] : attrs_) bad_value("compile: unknown option \"", name, "\"; see ff_compile in flexflow_c.h");
+    for (const auto& [name, value] : attrs_)
+      bad_value("compile: unknown option \"", name, "\"; see ff_compile in flexflow_c.h");
   }
 
  private:
@@ -69,13 +70,15 @@ Value add_label(GraphObject& object, Value output, bool sparse) {
   Graph& graph = object.graph;
   TensorType type = graph.type(output);
   if (sparse) {
-    if (type.rank() == 0) bad_value("sparse_categorical_crossentropy needs a prediction with classes along its last axis; got a scalar");
+    if (type.rank() == 0)
+      bad_value("sparse_categorical_crossentropy needs a prediction with classes along its last axis; got a scalar");
     type.dtype = DType::int32;
     type.shape.back() = 1;
   }
   for (const NodeId id : object.labels)
     if (graph.node(id).outputs[0] == type) return {id, 0};
-  object.labels.push_back(add_op(graph, "input", {{"shape", type.shape}, {"dtype", std::string(name_of(type.dtype))}}, {}, "label"));
+  object.labels.push_back(
+      add_op(graph, "input", {{"shape", type.shape}, {"dtype", std::string(name_of(type.dtype))}}, {}, "label"));
   return {object.labels.back(), 0};
 }
 
@@ -98,7 +101,8 @@ CompileSpec take_spec(GraphObject& object, Options& options) {
   } else if (!metrics.empty()) {
     bad_value("compile: metrics without a loss; give a loss, or leave the metrics out");
   }
-  if (!spec.optimizer.empty()) spec.optimizer_attrs = complete_attrs(op_def(spec.optimizer), spec.optimizer_attrs, spec.optimizer);
+  if (!spec.optimizer.empty())
+    spec.optimizer_attrs = complete_attrs(op_def(spec.optimizer), spec.optimizer_attrs, spec.optimizer);
   return spec;
 }
 
@@ -106,7 +110,8 @@ CompileSpec take_spec(GraphObject& object, Options& options) {
 void reset_training_state(State& state, double learning_rate) {
   std::vector<std::string> names;
   for (const auto& [name, entry] : state.entries())
-    if (name.rfind("optimizer/", 0) == 0 || name.rfind("metrics/", 0) == 0 || name.rfind("gradient/", 0) == 0) names.push_back(name);
+    if (name.rfind("optimizer/", 0) == 0 || name.rfind("metrics/", 0) == 0 || name.rfind("gradient/", 0) == 0)
+      names.push_back(name);
   for (const std::string& name : names) state.erase(name);
   State::Entry& rate = state.entry("optimizer/learning_rate", {DType::float64, {}});
   *static_cast<double*>(rate.memory.data()) = learning_rate;
@@ -125,7 +130,8 @@ ff_status ff_compile(ff_handle graph, const ff_attr* options, size_t n_options, 
     Options given(attrs_of(options, n_options));
     const CompileSpec spec = take_spec(*object, given);
     const auto mode = given.take<std::string>("mode", "training");
-    if (mode != "training" && mode != "inference") bad_value("compile: mode is \"", mode, "\"; expected training or inference");
+    if (mode != "training" && mode != "inference")
+      bad_value("compile: mode is \"", mode, "\"; expected training or inference");
     const auto rate = given.take("learning_rate", 0.01);
     const auto engine_name = given.take<std::string>("engine", "local");
     EngineConfig config{.device = spec.device,
@@ -134,7 +140,9 @@ ff_status ff_compile(ff_handle graph, const ff_attr* options, size_t n_options, 
     given.finish();
     auto made = std::make_shared<Model>(object, spec, mode == "training", make_engine(engine_name, config));
     // Faults of shape, loss or optimizer come out here, not in the first step.
-    const int32_t sections = spec.loss.empty() ? FF_PREDICT : spec.optimizer.empty() || mode == "inference" ? FF_EVALUATE : FF_TRAIN_STEP;
+    const int32_t sections = spec.loss.empty()                               ? FF_PREDICT
+                             : spec.optimizer.empty() || mode == "inference" ? FF_EVALUATE
+                                                                             : FF_TRAIN_STEP;
     (void)build_step(object->graph, spec, made->step_spec(sections, 0), kernel_query());
     reset_training_state(object->state, rate);
     object->model = made;

@@ -11,21 +11,30 @@ namespace {
 template <class F>
 void with_storage(DType dtype, F&& body) {
   switch (dtype) {
-    case DType::boolean: return body(uint8_t{});
-    case DType::int32: return body(int32_t{});
-    case DType::int64: return body(int64_t{});
-    case DType::float16: return body(float16{});
-    case DType::bfloat16: return body(bfloat16{});
-    case DType::float32: return body(float{});
-    case DType::float64: return body(double{});
-    case DType::opaque: break;
+    case DType::boolean:
+      return body(uint8_t{});
+    case DType::int32:
+      return body(int32_t{});
+    case DType::int64:
+      return body(int64_t{});
+    case DType::float16:
+      return body(float16{});
+    case DType::bfloat16:
+      return body(bfloat16{});
+    case DType::float32:
+      return body(float{});
+    case DType::float64:
+      return body(double{});
+    case DType::opaque:
+      break;
   }
   FF_CHECK(false, "no values of dtype ", name_of(dtype));
 }
 
 void check_convertible(DType from, DType to, const std::string& who) {
   if (is_float(from) && !is_float(to))
-    fail(ErrorKind::type, who, ": ", name_of(from), " values where ", name_of(to), " is expected; convert them first, e.g. with astype");
+    fail(ErrorKind::type, who, ": ", name_of(from), " values where ", name_of(to),
+         " is expected; convert them first, e.g. with astype");
 }
 
 void convert_values(void* to, DType to_dtype, const void* from, DType from_dtype, int64_t n, const std::string& who) {
@@ -49,7 +58,8 @@ void convert_values(void* to, DType to_dtype, const void* from, DType from_dtype
 
 void check_shape(const ff_array& array, const TensorType& type, const std::string& who) {
   const Shape given(array.shape, array.shape + array.rank);
-  if (given != type.shape) bad_value(who, ": got an array of shape ", to_string(given), "; expected ", to_string(type.shape));
+  if (given != type.shape)
+    bad_value(who, ": got an array of shape ", to_string(given), "; expected ", to_string(type.shape));
   if (array.data == nullptr && type.numel() > 0) bad_value(who, ": the array has no data");
 }
 
@@ -57,14 +67,22 @@ void check_shape(const ff_array& array, const TensorType& type, const std::strin
 
 DType dtype_of(int32_t code) {
   switch (code) {
-    case FF_BOOL: return DType::boolean;
-    case FF_INT32: return DType::int32;
-    case FF_INT64: return DType::int64;
-    case FF_FLOAT16: return DType::float16;
-    case FF_FLOAT32: return DType::float32;
-    case FF_FLOAT64: return DType::float64;
-    case FF_BFLOAT16: return DType::bfloat16;
-    default: bad_value("unknown dtype code ", code, "; see ff_dtype");
+    case FF_BOOL:
+      return DType::boolean;
+    case FF_INT32:
+      return DType::int32;
+    case FF_INT64:
+      return DType::int64;
+    case FF_FLOAT16:
+      return DType::float16;
+    case FF_FLOAT32:
+      return DType::float32;
+    case FF_FLOAT64:
+      return DType::float64;
+    case FF_BFLOAT16:
+      return DType::bfloat16;
+    default:
+      bad_value("unknown dtype code ", code, "; see ff_dtype");
   }
 }
 
@@ -79,19 +97,31 @@ Attrs attrs_of(const ff_attr* attrs, size_t n) {
     const ff_attr& attr = attrs[i];
     const std::string name(&required(attr.name, "name of an attribute"));
     switch (attr.type) {
-      case FF_ATTR_BOOL: out.set(name, attr.i != 0); break;
-      case FF_ATTR_INT: out.set(name, attr.i); break;
-      case FF_ATTR_FLOAT: out.set(name, attr.f); break;
-      case FF_ATTR_STRING: out.set(name, std::string(&required(attr.s, "s of a text attribute"))); break;
-      case FF_ATTR_INTS: out.set(name, std::vector<int64_t>(attr.ints, attr.ints + attr.n)); break;
-      default: bad_value("attribute \"", name, "\" has type code ", attr.type, "; see ff_attr_type");
+      case FF_ATTR_BOOL:
+        out.set(name, attr.i != 0);
+        break;
+      case FF_ATTR_INT:
+        out.set(name, attr.i);
+        break;
+      case FF_ATTR_FLOAT:
+        out.set(name, attr.f);
+        break;
+      case FF_ATTR_STRING:
+        out.set(name, std::string(&required(attr.s, "s of a text attribute")));
+        break;
+      case FF_ATTR_INTS:
+        out.set(name, std::vector<int64_t>(attr.ints, attr.ints + attr.n));
+        break;
+      default:
+        bad_value("attribute \"", name, "\" has type code ", attr.type, "; see ff_attr_type");
     }
   }
   return out;
 }
 
 TensorType type_of(const ff_array& array) {
-  if (array.rank < 0 || (array.rank > 0 && array.shape == nullptr)) bad_value("an array of rank ", array.rank, " without a shape");
+  if (array.rank < 0 || (array.rank > 0 && array.shape == nullptr))
+    bad_value("an array of rank ", array.rank, " without a shape");
   return {dtype_of(array.dtype), Shape(array.shape, array.shape + array.rank)};
 }
 

@@ -47,7 +47,8 @@ ff_status ff_graph_create(int64_t seed, ff_handle* graph) {
 }
 
 ff_status ff_graph_add_op(ff_handle graph, const char* op, const char* name, const ff_attr* attrs, size_t n_attrs,
-                          const ff_tensor* inputs, size_t n_inputs, ff_tensor* outputs, size_t capacity, size_t* n_outputs) {
+                          const ff_tensor* inputs, size_t n_inputs, ff_tensor* outputs, size_t capacity,
+                          size_t* n_outputs) {
   return guarded([&] {
     const auto object = graph_of(graph);
     const std::lock_guard lock(object->mutex);
@@ -55,9 +56,11 @@ ff_status ff_graph_add_op(ff_handle graph, const char* op, const char* name, con
     if (def.internal) bad_value("operator \"", op, "\" is FlexFlow's own; it cannot be added to a graph");
     std::vector<Value> values;
     for (size_t i = 0; i < n_inputs; ++i) values.push_back(value_of(object->graph, inputs[i]));
-    const NodeId node = add_op(object->graph, op, attrs_of(attrs, n_attrs), std::move(values), name == nullptr ? "" : name);
+    const NodeId node =
+        add_op(object->graph, op, attrs_of(attrs, n_attrs), std::move(values), name == nullptr ? "" : name);
     std::vector<Value> made;
-    for (size_t k = 0; k < object->graph.node(node).outputs.size(); ++k) made.push_back({node, static_cast<int32_t>(k)});
+    for (size_t k = 0; k < object->graph.node(node).outputs.size(); ++k)
+      made.push_back({node, static_cast<int32_t>(k)});
     copy_values(made, outputs, capacity, n_outputs);
   });
 }
@@ -70,7 +73,8 @@ ff_status ff_graph_tensor_info(ff_handle graph, ff_tensor tensor, ff_tensor_info
     const Value value = value_of(object->graph, tensor);
     const Node& node = object->graph.node(value.node);
     const TensorType& type = node.outputs[value.index];
-    if (type.rank() > std::size(info->shape)) bad_value(node.name, ": rank ", type.rank(), " is above ", std::size(info->shape));
+    if (type.rank() > std::size(info->shape))
+      bad_value(node.name, ": rank ", type.rank(), " is above ", std::size(info->shape));
     info->dtype = code_of(type.dtype);
     info->rank = static_cast<int32_t>(type.rank());
     std::copy(type.shape.begin(), type.shape.end(), info->shape);
@@ -108,7 +112,8 @@ ff_status ff_graph_set_weight(ff_handle graph, ff_tensor weight, const ff_attr* 
     const auto object = graph_of(graph);
     const std::lock_guard lock(object->mutex);
     Node& node = object->graph.node(value_of(object->graph, weight).node);
-    if (node.op != "weight") fail(ErrorKind::type, "\"", node.name, "\" is made by ", node.op, "; only a weight can be set");
+    if (node.op != "weight")
+      fail(ErrorKind::type, "\"", node.name, "\" is made by ", node.op, "; only a weight can be set");
     set_weight(*object, node, attrs_of(attrs, n_attrs));
     ++object->version;
   });

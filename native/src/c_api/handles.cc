@@ -35,8 +35,10 @@ std::shared_ptr<T> find_object(ff_handle handle, size_t kind) {
   const std::lock_guard lock(table_mutex);
   const auto it = table().find(handle);
   if (it == table().end())
-    fail(ErrorKind::state, "this ", kKinds[kind], handle == 0 || handle > last_handle ? " was never made" : " was closed");
-  if (it->second.index() != kind) fail(ErrorKind::type, "handle of a ", kKinds[it->second.index()], " where a ", kKinds[kind], " is expected");
+    fail(ErrorKind::state, "this ", kKinds[kind],
+         handle == 0 || handle > last_handle ? " was never made" : " was closed");
+  if (it->second.index() != kind)
+    fail(ErrorKind::type, "handle of a ", kKinds[it->second.index()], " where a ", kKinds[kind], " is expected");
   return std::get<std::shared_ptr<T>>(it->second);
 }
 
@@ -49,9 +51,10 @@ std::shared_mutex* call_mutex() {
   return mutex;
 }
 
-const int fork_guard = pthread_atfork([] { call_mutex()->lock(); }, [] { call_mutex()->unlock(); },
-                                      // The child's only thread has another id than the locker had: the lock is made anew.
-                                      [] { new (call_mutex()) std::shared_mutex; });
+const int fork_guard =
+    pthread_atfork([] { call_mutex()->lock(); }, [] { call_mutex()->unlock(); },
+                   // The child's only thread has another id than the locker had: the lock is made anew.
+                   [] { new (call_mutex()) std::shared_mutex; });
 
 }  // namespace
 
@@ -66,7 +69,8 @@ void close(ff_handle handle) {
   Object object;  // destroyed after the table's lock is free
   const std::lock_guard lock(table_mutex);
   const auto it = table().find(handle);
-  if (it == table().end()) fail(ErrorKind::state, handle == 0 || handle > last_handle ? "no such handle" : "the handle was closed already");
+  if (it == table().end())
+    fail(ErrorKind::state, handle == 0 || handle > last_handle ? "no such handle" : "the handle was closed already");
   object = std::move(it->second);
   table().erase(it);
 }

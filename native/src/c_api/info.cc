@@ -16,8 +16,8 @@ std::string devices_text() {
   for (const std::string& name : engine_names()) {
     const Machine machine = make_engine(name, {})->machine();
     for (size_t d = 0; d < machine.devices.size(); ++d)
-      out << name << ": device " << d << ", " << machine.devices[d].kind << ", " << machine.devices[d].threads << " threads, "
-          << (machine.devices[d].memory >> 20) << " MiB\n";
+      out << name << ": device " << d << ", " << machine.devices[d].kind << ", " << machine.devices[d].threads
+          << " threads, " << (machine.devices[d].memory >> 20) << " MiB\n";
   }
   return out.str();
 }
@@ -32,18 +32,24 @@ std::string op_text(const OpDef& def) {
   std::ostringstream out;
   out << "name: " << def.name << "\ndoc: " << def.doc << "\ninternal: " << def.internal << "\n";
   for (const AttrSpec& spec : def.attrs)
-    out << "attr: " << spec.name << ": " << name_of(spec.type) << (spec.fallback ? " = " + to_string(*spec.fallback) : ", required") << ": "
-        << spec.doc << (spec.choices.empty() ? "" : " One of " + join(spec.choices) + ".") << "\n";
-  out << "shape: " << (def.shape ? "yes" : "no") << "\nsharding: " << sharding_text(def) << "\nflops: " << (def.flops ? "yes" : "no")
-      << "\ngradient: " << (def.gradient_free ? "none" : def.grad ? "yes" : "no") << "\nexpansion: " << (def.expand ? "yes" : "no")
-      << "\ndomain: " << (def.domain ? "yes" : "no") << "\nrandom: " << def.random << "\nview: " << def.view << "\n";
+    out << "attr: " << spec.name << ": " << name_of(spec.type)
+        << (spec.fallback ? " = " + to_string(*spec.fallback) : ", required") << ": " << spec.doc
+        << (spec.choices.empty() ? "" : " One of " + join(spec.choices) + ".") << "\n";
+  out << "shape: " << (def.shape ? "yes" : "no") << "\nsharding: " << sharding_text(def)
+      << "\nflops: " << (def.flops ? "yes" : "no") << "\ngradient: "
+      << (def.gradient_free ? "none"
+          : def.grad        ? "yes"
+                            : "no")
+      << "\nexpansion: " << (def.expand ? "yes" : "no") << "\ndomain: " << (def.domain ? "yes" : "no")
+      << "\nrandom: " << def.random << "\nview: " << def.view << "\n";
   return out.str();
 }
 
 std::string describe(const std::string& what) {
   if (what == "version") return FF_VERSION;
   if (what == "build") return FF_BUILD_ID;
-  if (what == "options") return cat(FF_BUILD_TYPE, ", ", FF_BUILD_COMPILER, ", ", FF_BUILD_FLAGS, ", oneDNN ", FF_ONEDNN_VERSION);
+  if (what == "options")
+    return cat(FF_BUILD_TYPE, ", ", FF_BUILD_COMPILER, ", ", FF_BUILD_FLAGS, ", oneDNN ", FF_ONEDNN_VERSION);
   if (what == "engines") return join(engine_names());
   if (what == "devices") return devices_text();
   if (what == "cpu") return describe_cpu();
@@ -52,7 +58,8 @@ std::string describe(const std::string& what) {
     for (const OpDef* def : all_ops()) names.push_back(def->name);
     return join(names, "\n");
   }
-  if (what.rfind("op:", 0) == 0) return op_text(op_def(what.substr(3))) + "kernels: " + join(kernel_devices(what.substr(3))) + "\n";
+  if (what.rfind("op:", 0) == 0)
+    return op_text(op_def(what.substr(3))) + "kernels: " + join(kernel_devices(what.substr(3))) + "\n";
   bad_value("cannot describe \"", what, "\"; expected version, build, options, engines, devices, cpu, ops or op:NAME");
 }
 

@@ -15,7 +15,8 @@ namespace {
 constexpr int32_t kAlone = FF_FORWARD | FF_LOSS | FF_BACKWARD | FF_UPDATE;
 constexpr size_t kMostPlans = 16;  // kept at once; a model meets few batch sizes and modes
 
-// With FLEXFLOW_CHECK_PLANS set, as the tests do, every plan passes the engine that only checks; it throws what it finds.
+// With FLEXFLOW_CHECK_PLANS set, as the tests do, every plan passes the engine that only checks; it throws what it
+// finds.
 void check_plan(const std::shared_ptr<const Plan>& plan, bool separate_sections) {
   static const bool wanted = std::getenv("FLEXFLOW_CHECK_PLANS") != nullptr;
   if (!wanted) return;
@@ -30,7 +31,12 @@ void check_plan(const std::shared_ptr<const Plan>& plan, bool separate_sections)
 }  // namespace
 
 Model::Model(std::shared_ptr<GraphObject> owner, CompileSpec spec, bool training, std::unique_ptr<Engine> engine)
-    : owner_(std::move(owner)), spec_(std::move(spec)), training_(training), engine_(std::move(engine)), machine_(engine_->machine()), batch_(batch_size(owner_->graph)) {}
+    : owner_(std::move(owner)),
+      spec_(std::move(spec)),
+      training_(training),
+      engine_(std::move(engine)),
+      machine_(engine_->machine()),
+      batch_(batch_size(owner_->graph)) {}
 
 StepSpec Model::step_spec(int32_t sections, int64_t batch) const {
   const bool alone = (sections & kAlone) != 0;
@@ -80,7 +86,8 @@ void Model::require_order(int32_t sections) const {
   for (int s = 1; s < 4; ++s) {
     const bool asked = (sections >> s & 1) != 0;
     const bool before = ((sections | ran_) >> (s - 1) & 1) != 0;
-    if (asked && !before) fail(ErrorKind::state, kNames[s], " was called before ", kNames[s - 1], "; call ", kNames[s - 1], " first");
+    if (asked && !before)
+      fail(ErrorKind::state, kNames[s], " was called before ", kNames[s - 1], "; call ", kNames[s - 1], " first");
   }
 }
 
@@ -89,15 +96,18 @@ void Model::require_inputs(const Plan& plan, unsigned sections) const {
     if ((input.sections & sections) == 0) continue;
     const State::Entry* entry = owner_->state.find(name);
     if (entry == nullptr || !entry->ready)
-      fail(ErrorKind::state, "input \"", name, "\" has no data; write it (set_tensor), or load a batch into it (next_batch, fit)");
+      fail(ErrorKind::state, "input \"", name,
+           "\" has no data; write it (set_tensor), or load a batch into it (next_batch, fit)");
     const TensorType& wanted = plan.buffers[input.buffer].type;
     if (entry->type.shape != wanted.shape)
-      bad_value("input \"", name, "\" holds data of shape ", to_string(entry->type.shape), "; this run expects ", to_string(wanted.shape));
+      bad_value("input \"", name, "\" holds data of shape ", to_string(entry->type.shape), "; this run expects ",
+                to_string(wanted.shape));
   }
 }
 
 void Model::run(int32_t sections, int64_t batch) {
-  if (owner_->model.lock().get() != this) fail(ErrorKind::state, "the graph was compiled again since; use the model of the last compile");
+  if (owner_->model.lock().get() != this)
+    fail(ErrorKind::state, "the graph was compiled again since; use the model of the last compile");
   const StepSpec step = step_spec(sections, batch);
   if ((sections & ~(FF_FORWARD | FF_PREDICT)) != 0 && !step.loss)
     fail(ErrorKind::state, "the model was compiled without a loss: it can only run forward");
@@ -125,15 +135,15 @@ const void* Model::kept(const std::string& name, int32_t made_by) const {
   return last_ == nullptr || (held_ & made_by) == 0 ? nullptr : last_->result(name);
 }
 
-// Run what ran once more with one more tensor kept. Counters and statistics are put back before, so that the same numbers
-// come out and nothing counts twice.
+// Run what ran once more with one more tensor kept. Counters and statistics are put back before, so that the same
+// numbers come out and nothing counts twice.
 void Model::rerun_keeping(Value tensor, bool gradient) {
   const int32_t needed = gradient ? FF_FORWARD | FF_LOSS | FF_BACKWARD : FF_FORWARD;
   std::vector<Value>& pinned = gradient ? pinned_gradients_ : pinned_;
   if (std::find(pinned.begin(), pinned.end(), tensor) == pinned.end()) pinned.push_back(tensor);
   if ((ran_ & needed) != needed)
-    fail(ErrorKind::state, "\"", owner_->graph.name(tensor), "\" has no ", gradient ? "gradient" : "value", " yet; call ",
-         gradient ? "forward and backward" : "forward", " (it is kept from now on)");
+    fail(ErrorKind::state, "\"", owner_->graph.name(tensor), "\" has no ", gradient ? "gradient" : "value",
+         " yet; call ", gradient ? "forward and backward" : "forward", " (it is kept from now on)");
   std::vector<std::pair<State::Entry*, std::vector<char>>> saved;
   for (const auto& [name, entry] : owner_->state.entries()) {
     auto* changed = owner_->state.find(name);
@@ -179,11 +189,14 @@ std::string Model::profile_text() const {
       sum.seconds += time.seconds;
     }
   std::vector<std::pair<std::pair<std::string, std::string>, StepTime>> rows(total.begin(), total.end());
-  std::stable_sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
   std::ostringstream out;
   out << "microseconds runs op name\n" << std::fixed << std::setprecision(1);
   for (const auto& [key, time] : rows)
-    if (time.runs > 0) out << time.seconds / static_cast<double>(time.runs) * 1e6 << " " << time.runs << " " << key.first << " " << key.second << "\n";
+    if (time.runs > 0)
+      out << time.seconds / static_cast<double>(time.runs) * 1e6 << " " << time.runs << " " << key.first << " "
+          << key.second << "\n";
   return out.str();
 }
 

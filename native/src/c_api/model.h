@@ -49,7 +49,7 @@ class Model {
   Machine machine_;
   std::map<StepSpec, std::unique_ptr<Executable>> executables_;
   std::vector<Value> pinned_, pinned_gradients_;
-  uint64_t version_ = 0;       // of the graph, when the plans were made
+  uint64_t version_ = 0;  // of the graph, when the plans were made
   int64_t batch_ = 0;
   int32_t ran_ = 0;             // sections on their own that the next ones may build on
   int32_t held_ = 0;            // those whose tensors are still there to be read

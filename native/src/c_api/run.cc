@@ -34,10 +34,11 @@ void keep_predictions(Model& model, int32_t sections, int64_t rows, int64_t from
   const TensorType given = c_api::type_of(array);
   expected[0] = given.rank() > 0 ? given.shape[0] : 0;
   if (given.shape != expected || given.dtype != type.dtype || from + type.shape[0] > expected[0])
-    bad_value("predictions: got ", to_string(given), "; expected ", name_of(type.dtype), " rows of ", to_string(type.shape),
-              " for every sample");
+    bad_value("predictions: got ", to_string(given), "; expected ", name_of(type.dtype), " rows of ",
+              to_string(type.shape), " for every sample");
   const size_t row = type.bytes() / static_cast<size_t>(type.shape[0]);
-  std::memcpy(static_cast<char*>(array.data) + static_cast<size_t>(from) * row, executable.result("prediction"), type.bytes());
+  std::memcpy(static_cast<char*>(array.data) + static_cast<size_t>(from) * row, executable.result("prediction"),
+              type.bytes());
 }
 
 Dataset& begun(DatasetObject& object) {
@@ -45,8 +46,8 @@ Dataset& begun(DatasetObject& object) {
   return object.data;
 }
 
-void run_epoch(Model& model, int32_t sections, Dataset& data, int64_t max_steps, double slice_ms, const ff_array* predictions,
-               ff_progress& progress) {
+void run_epoch(Model& model, int32_t sections, Dataset& data, int64_t max_steps, double slice_ms,
+               const ff_array* predictions, ff_progress& progress) {
   using Clock = std::chrono::steady_clock;
   const auto end = Clock::now() + std::chrono::duration<double, std::milli>(slice_ms > 0 ? slice_ms : 1e12);
   while (progress.steps < max_steps) {
@@ -65,7 +66,8 @@ void run_epoch(Model& model, int32_t sections, Dataset& data, int64_t max_steps,
 }
 
 State::Entry* scalar(Model& model, const std::string& name) {
-  if (name != "learning_rate" && name != "step") bad_value("the model has no scalar \"", name, "\"; expected learning_rate or step");
+  if (name != "learning_rate" && name != "step")
+    bad_value("the model has no scalar \"", name, "\"; expected learning_rate or step");
   return model.owner().state.find("optimizer/" + name);
 }
 
@@ -73,7 +75,8 @@ State::Entry* scalar(Model& model, const std::string& name) {
 
 extern "C" {
 
-ff_status ff_dataset_create(ff_handle graph, const ff_tensor* inputs, const ff_array* arrays, size_t n, ff_handle* dataset) {
+ff_status ff_dataset_create(ff_handle graph, const ff_tensor* inputs, const ff_array* arrays, size_t n,
+                            ff_handle* dataset) {
   return guarded([&] {
     required(dataset, "dataset");
     const auto object = graph_of(graph);
@@ -81,30 +84,33 @@ ff_status ff_dataset_create(ff_handle graph, const ff_tensor* inputs, const ff_a
     std::vector<Dataset::Column> columns;
     for (size_t i = 0; i < n; ++i) {
       const Node& node = object->graph.node(value_of(object->graph, inputs[i]).node);
-      if (node.op != "input") fail(ErrorKind::type, "\"", node.name, "\" is made by ", node.op, "; a data set feeds inputs");
+      if (node.op != "input")
+        fail(ErrorKind::type, "\"", node.name, "\" is made by ", node.op, "; a data set feeds inputs");
       const TensorType type = c_api::type_of(arrays[i]);
       Shape expected = node.outputs[0].shape;
       if (!expected.empty() && type.rank() > 0) expected[0] = type.shape[0];  // the samples
       if (type.dtype != node.outputs[0].dtype || type.shape != expected)
-        fail(type.dtype != node.outputs[0].dtype ? ErrorKind::type : ErrorKind::value, "data for \"", node.name, "\" is ", to_string(type),
-             "; expected ", name_of(node.outputs[0].dtype), " rows of ", to_string(node.outputs[0].shape), " (the first extent is free)");
+        fail(type.dtype != node.outputs[0].dtype ? ErrorKind::type : ErrorKind::value, "data for \"", node.name,
+             "\" is ", to_string(type), "; expected ", name_of(node.outputs[0].dtype), " rows of ",
+             to_string(node.outputs[0].shape), " (the first extent is free)");
       columns.push_back({node.name, type, arrays[i].data});
     }
     *dataset = keep(std::make_shared<DatasetObject>(DatasetObject{object, Dataset(std::move(columns))}));
   });
 }
 
-ff_status ff_dataset_begin(ff_handle dataset, int64_t batch, int32_t shuffle, int64_t seed, int64_t epoch, int32_t drop_last,
-                           int64_t position) {
+ff_status ff_dataset_begin(ff_handle dataset, int64_t batch, int32_t shuffle, int64_t seed, int64_t epoch,
+                           int32_t drop_last, int64_t position) {
   return guarded([&] {
     const auto object = dataset_of(dataset);
     const std::lock_guard lock(object->owner->mutex);
-    object->data.begin(batch, shuffle != 0, static_cast<uint64_t>(seed), static_cast<uint64_t>(epoch), drop_last != 0, position);
+    object->data.begin(batch, shuffle != 0, static_cast<uint64_t>(seed), static_cast<uint64_t>(epoch), drop_last != 0,
+                       position);
   });
 }
 
-ff_status ff_run(ff_handle model, int32_t sections, ff_handle dataset, int64_t max_steps, double slice_ms, const ff_array* predictions,
-                 ff_progress* progress) {
+ff_status ff_run(ff_handle model, int32_t sections, ff_handle dataset, int64_t max_steps, double slice_ms,
+                 const ff_array* predictions, ff_progress* progress) {
   return guarded([&] {
     required(progress, "progress");
     const auto object = model_of(model);
@@ -164,7 +170,8 @@ ff_status ff_scalar_set(ff_handle model, const char* name, double value) {
     const std::lock_guard lock(object->owner().mutex);
     const bool step = std::strcmp(&required(name, "name"), "step") == 0;
     State::Entry* entry = scalar(*object, name);
-    if (entry == nullptr) entry = &object->owner().state.entry(cat("optimizer/", name), {step ? DType::int64 : DType::float64, {}});
+    if (entry == nullptr)
+      entry = &object->owner().state.entry(cat("optimizer/", name), {step ? DType::int64 : DType::float64, {}});
     if (step)
       *static_cast<int64_t*>(entry->memory.data()) = static_cast<int64_t>(value);
     else
@@ -181,11 +188,13 @@ ff_status ff_metrics_read(ff_handle model, double* values, size_t* n, const char
     const std::lock_guard lock(object->owner().mutex);
     constexpr size_t kCount = 8;
     const State::Entry* totals = object->owner().state.find("metrics/totals");
-    for (size_t i = 0; i < std::min(*n, kCount); ++i) values[i] = totals == nullptr ? 0.0 : static_cast<double*>(totals->memory.data())[i];
+    for (size_t i = 0; i < std::min(*n, kCount); ++i)
+      values[i] = totals == nullptr ? 0.0 : static_cast<double*>(totals->memory.data())[i];
     *n = kCount;
     if (names != nullptr)
-      *names = lend("samples,loss,correct,categorical_crossentropy,sparse_categorical_crossentropy,mean_squared_error,"
-                    "root_mean_squared_error,mean_absolute_error");
+      *names = lend(
+          "samples,loss,correct,categorical_crossentropy,sparse_categorical_crossentropy,mean_squared_error,"
+          "root_mean_squared_error,mean_absolute_error");
   });
 }
 

@@ -10,7 +10,8 @@ namespace {
 std::shared_ptr<Model> compiled(const GraphObject& object, const std::string& name) {
   auto model = object.model.lock();
   if (model == nullptr)
-    fail(ErrorKind::state, "\"", name, "\" is computed by the graph; compile the model and run forward before reading it");
+    fail(ErrorKind::state, "\"", name,
+         "\" is computed by the graph; compile the model and run forward before reading it");
   return model;
 }
 
@@ -47,9 +48,11 @@ ff_status ff_tensor_write(ff_handle graph, ff_tensor tensor, const ff_array* arr
     TensorType type = node.outputs[0];
     // Rows of a batch may be more or fewer than the graph was built with: that is a plan of its own.
     const bool batched = node.op == "input" && type.rank() > 0 && type.shape[0] == batch_size(object->graph);
-    if (batched && array->rank == static_cast<int32_t>(type.rank()) && array->shape != nullptr) type.shape[0] = array->shape[0];
+    if (batched && array->rank == static_cast<int32_t>(type.rank()) && array->shape != nullptr)
+      type.shape[0] = array->shape[0];
     if (type_of(*array).shape != type.shape)
-      bad_value("\"", node.name, "\": got an array of shape ", to_string(type_of(*array).shape), "; expected ", to_string(node.outputs[0].shape));
+      bad_value("\"", node.name, "\": got an array of shape ", to_string(type_of(*array).shape), "; expected ",
+                to_string(node.outputs[0].shape));
     State::Entry& entry = object->state.entry(node.name, type);
     copy_in(entry.memory.data(), type, *array, node.name);
     entry.ready = entry.touched = true;

@@ -12,10 +12,11 @@ namespace ff {
 Dataset::Dataset(std::vector<Column> columns) : columns_(std::move(columns)) {
   if (columns_.empty()) bad_value("a data set needs at least one array");
   for (const Column& column : columns_) {
-    if (column.type.rank() == 0) bad_value("data for \"", column.input, "\" is a scalar; expected an array with the samples along its first axis");
+    if (column.type.rank() == 0)
+      bad_value("data for \"", column.input, "\" is a scalar; expected an array with the samples along its first axis");
     if (column.type.shape[0] != columns_[0].type.shape[0])
-      bad_value("data for \"", column.input, "\" has ", column.type.shape[0], " samples, data for \"", columns_[0].input, "\" has ",
-                columns_[0].type.shape[0], "; all arrays must have the same number");
+      bad_value("data for \"", column.input, "\" has ", column.type.shape[0], " samples, data for \"",
+                columns_[0].input, "\" has ", columns_[0].type.shape[0], "; all arrays must have the same number");
   }
   size_ = columns_[0].type.shape[0];
   if (size_ == 0) bad_value("data for \"", columns_[0].input, "\" has no samples");
@@ -34,7 +35,8 @@ void Dataset::begin(int64_t batch, bool shuffle, uint64_t seed, uint64_t epoch, 
   constexpr uint64_t kShuffleStream = 0x5A0FF1E5;  // apart from the streams of operators
   RandomStream random(seed, kShuffleStream, epoch);
   for (int64_t i = size_ - 1; i > 0; --i) {
-    const uint64_t bits = uint64_t{random.bits(static_cast<uint64_t>(2 * i))} << 32 | random.bits(static_cast<uint64_t>(2 * i + 1));
+    const uint64_t bits =
+        uint64_t{random.bits(static_cast<uint64_t>(2 * i))} << 32 | random.bits(static_cast<uint64_t>(2 * i + 1));
     std::swap(order_[static_cast<size_t>(i)], order_[bits % static_cast<uint64_t>(i + 1)]);
   }
 }
@@ -55,8 +57,8 @@ void Dataset::gather(size_t column, void* to) const {
     return;
   }
   for (int64_t i = 0; i < rows; ++i)
-    std::memcpy(static_cast<char*>(to) + static_cast<size_t>(i) * row, data + static_cast<size_t>(order_[static_cast<size_t>(position_ + i)]) * row,
-                row);
+    std::memcpy(static_cast<char*>(to) + static_cast<size_t>(i) * row,
+                data + static_cast<size_t>(order_[static_cast<size_t>(position_ + i)]) * row, row);
 }
 
 void Dataset::advance() { position_ += next_rows(); }

@@ -14,7 +14,9 @@ std::map<std::string, EngineFactory>& registry() {
 
 }  // namespace
 
-EngineRegistration::EngineRegistration(std::string name, EngineFactory factory) { registry()[std::move(name)] = std::move(factory); }
+EngineRegistration::EngineRegistration(std::string name, EngineFactory factory) {
+  registry()[std::move(name)] = std::move(factory);
+}
 
 std::vector<std::string> engine_names() {
   std::vector<std::string> names;

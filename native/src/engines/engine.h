@@ -46,8 +46,8 @@ class Engine {
  public:
   virtual ~Engine() = default;
   virtual Machine machine() const = 0;
-  // Bind a plan to a state, which must outlive the executable. States of the plan that the state lacks are made (zeroed,
-  // not ready).
+  // Bind a plan to a state, which must outlive the executable. States of the plan that the state lacks are made
+  // (zeroed, not ready).
   virtual std::unique_ptr<Executable> load(std::shared_ptr<const Plan> plan, State& state) = 0;
 };
 

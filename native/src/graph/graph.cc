@@ -40,7 +40,8 @@ NodeId Graph::add(Node node) {
 
 const TensorType& Graph::type(Value value) const {
   const Node& owner = node(value.node);
-  FF_CHECK(value.index >= 0 && static_cast<size_t>(value.index) < owner.outputs.size(), owner.name, " has no output ", value.index);
+  FF_CHECK(value.index >= 0 && static_cast<size_t>(value.index) < owner.outputs.size(), owner.name, " has no output ",
+           value.index);
   return owner.outputs[value.index];
 }
 
@@ -147,8 +148,8 @@ std::string to_string(const Graph& graph) {
     for (const Value& input : node.inputs) in.push_back(graph.name(input));
     for (const TensorType& type : node.outputs) types.push_back(to_string(type));
     const std::string attrs = to_string(node.attrs);
-    out << node.name << " = " << node.op << "(" << join(in) << (attrs.empty() || in.empty() ? "" : "; ") << attrs << ") -> "
-        << join(types) << "  # " << name_of(node.section) << "\n";
+    out << node.name << " = " << node.op << "(" << join(in) << (attrs.empty() || in.empty() ? "" : "; ") << attrs
+        << ") -> " << join(types) << "  # " << name_of(node.section) << "\n";
   }
   for (const Assignment& assignment : graph.assignments)
     out << graph.node(assignment.state).name << " <- " << graph.name(assignment.value) << "\n";

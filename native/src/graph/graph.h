@@ -33,7 +33,7 @@ struct Node {
   Attrs attrs;
   std::vector<Value> inputs;
   std::vector<TensorType> outputs;
-  NodeId origin = -1;     // the node of the user's graph that this one was made for
+  NodeId origin = -1;  // the node of the user's graph that this one was made for
   Section section = Section::forward;
   bool trainable = true;  // of weights
   bool dead = false;      // removed by a rewrite

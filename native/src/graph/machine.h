@@ -8,9 +8,9 @@
 namespace ff {
 
 struct Device {
-  std::string kind;         // "cpu", "reference", "cuda": which kernels run there
+  std::string kind;  // "cpu", "reference", "cuda": which kernels run there
   int threads = 1;
-  int64_t memory = 0;       // bytes
+  int64_t memory = 0;  // bytes
   int node = 0;
 };
 

@@ -30,7 +30,9 @@ class FunctionKernel : public Kernel {
 
 class RegistryQuery : public KernelQuery {
  public:
-  bool supported(const OpCall& call, const std::string& device) const override { return find_kernel(call, device) != nullptr; }
+  bool supported(const OpCall& call, const std::string& device) const override {
+    return find_kernel(call, device) != nullptr;
+  }
 
   Layouts layouts(const OpCall& call, const std::string& device, const std::vector<Layout>& inputs) const override {
     const KernelDef* kernel = find_kernel(call, device);
@@ -67,7 +69,8 @@ const KernelDef* find_kernel(const OpCall& call, const std::string& device) {
 
 std::unique_ptr<Kernel> bind_kernel(const BindContext& context, const std::string& device) {
   const KernelDef* kernel = find_kernel(context.call, device);
-  if (kernel == nullptr) bad_value(context.call.name, ": no kernel on device kind \"", device, "\" for ", to_string(context.call));
+  if (kernel == nullptr)
+    bad_value(context.call.name, ": no kernel on device kind \"", device, "\" for ", to_string(context.call));
   return kernel->bind(context);
 }
 

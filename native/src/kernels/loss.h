@@ -10,9 +10,9 @@ namespace ff {
 
 // The prediction as rows of classes.
 struct Rows {
-  int64_t count = 1;    // in this part of the batch
+  int64_t count = 1;  // in this part of the batch
   int64_t classes = 1;
-  double global = 1;    // in the whole batch; 1 for an empty batch, whose mean is 0
+  double global = 1;  // in the whole batch; 1 for an empty batch, whose mean is 0
 };
 
 // One row per position of the prediction without its last axis; of a vector, one per element.
@@ -34,8 +34,8 @@ template <class Id>
 void check_labels(const OpCall& call, const Id* labels, const Rows& rows) {
   for (int64_t row = 0; row < rows.count; ++row)
     if (labels[row] < 0 || labels[row] >= rows.classes)
-      bad_value(call.name, ": label ", labels[row], " of sample ", row, " is no class; expected 0 to ", rows.classes - 1,
-                ", as the prediction has ", rows.classes, " classes");
+      bad_value(call.name, ": label ", labels[row], " of sample ", row, " is no class; expected 0 to ",
+                rows.classes - 1, ", as the prediction has ", rows.classes, " classes");
 }
 
 }  // namespace ff

@@ -20,7 +20,8 @@ inline double reduced_count(const OpCall& call) {
   const std::vector<bool> reduced = reduced_axes(call, x);
   double count = 1;
   for (size_t d = 0; d < x.rank(); ++d)
-    if (reduced[d]) count *= static_cast<double>(std::max<int64_t>(1, call.box.empty() ? x.shape[d] : call.box[d].global));
+    if (reduced[d])
+      count *= static_cast<double>(std::max<int64_t>(1, call.box.empty() ? x.shape[d] : call.box[d].global));
   return count;
 }
 

@@ -40,7 +40,9 @@ std::vector<Value> gradients(Graph& graph, Value loss, const std::vector<Value>&
     if (!flows || !reached[id] || graph.node(id).inputs.empty()) continue;
     const OpDef& def = op_def(graph.node(id).op);
     if (def.gradient_free) continue;
-    if (!def.grad) bad_value(graph.node(id).name, ": operator ", def.name, " has no gradient, but a weight before it is to be trained");
+    if (!def.grad)
+      bad_value(graph.node(id).name, ": operator ", def.name,
+                " has no gradient, but a weight before it is to be trained");
     std::vector<bool> needed;
     for (const Value& input : graph.node(id).inputs)
       needed.push_back((reached[input.node] || is_wanted(input)) && is_float(graph.type(input).dtype));

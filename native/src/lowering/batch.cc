@@ -35,7 +35,8 @@ Copied copy(const Graph& user, const std::vector<Value>& roots, int64_t batch, b
     Node node = user.node(id);
     node.origin = id;
     const bool has_batch = !node.outputs.empty() && node.outputs[0].rank() > 0 && node.outputs[0].shape[0] == before;
-    if (batch > 0 && batch != before && has_batch && (node.op == "input" || (batched_constants && node.op == "constant")))
+    if (batch > 0 && batch != before && has_batch &&
+        (node.op == "input" || (batched_constants && node.op == "constant")))
       set_leading(node, batch);
     for (Value& input : node.inputs) input = copied(input);
     if (!node.inputs.empty()) {

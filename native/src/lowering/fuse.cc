@@ -37,8 +37,10 @@ void fuse_activations(Graph& graph, const std::string& device, const KernelQuery
     if (activation.inputs.size() != 1) continue;
     const Value before = activation.inputs[0];
     Node& producer = graph.node(before.node);
-    if (before.index != 0 || producer.dead || !is_activation(op_def(producer.op), activation) || !plain(activation)) continue;
-    if (producer.attrs.text("activation") != "none" || users[before.node].size() != 1 || is_output(graph, before)) continue;
+    if (before.index != 0 || producer.dead || !is_activation(op_def(producer.op), activation) || !plain(activation))
+      continue;
+    if (producer.attrs.text("activation") != "none" || users[before.node].size() != 1 || is_output(graph, before))
+      continue;
     OpCall fused = graph.call(before.node);
     fused.attrs.set("activation", activation.op);
     if (!kernels.supported(fused, device)) continue;
@@ -58,10 +60,12 @@ void fuse_losses(Graph& graph, NodeId loss) {
   const Node& node = graph.node(loss);
   const Value prediction = node.inputs[0];
   const Node& producer = graph.node(prediction.node);
-  const bool pair = std::any_of(kPairs.begin(), kPairs.end(), [&](const auto& p) { return producer.op == p[0] && node.op == p[1]; });
+  const bool pair =
+      std::any_of(kPairs.begin(), kPairs.end(), [&](const auto& p) { return producer.op == p[0] && node.op == p[1]; });
   if (!pair || node.attrs.flag("from_logits")) return;
   const auto last = static_cast<int64_t>(graph.type(prediction).rank()) - 1;
-  if (producer.attrs.has("axis") && producer.attrs.integer("axis") != -1 && producer.attrs.integer("axis") != last) return;
+  if (producer.attrs.has("axis") && producer.attrs.integer("axis") != -1 && producer.attrs.integer("axis") != last)
+    return;
   graph.node(loss).inputs[0] = producer.inputs[0];
   graph.node(loss).attrs.set("from_logits", true);
 }

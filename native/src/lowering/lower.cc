@@ -12,7 +12,11 @@ namespace {
 class Lowering {
  public:
   Lowering(const Pcg& pcg, const Machine& machine, const KernelQuery& kernels, const LowerOptions& options)
-      : pcg_(pcg), graph_(pcg.graph), kernels_(kernels), options_(options), order_(schedule(graph_, options.separate_sections)) {
+      : pcg_(pcg),
+        graph_(pcg.graph),
+        kernels_(kernels),
+        options_(options),
+        order_(schedule(graph_, options.separate_sections)) {
     plan_.machine = machine;
     of_value_.resize(graph_.size());
     for (const Assignment& assignment : graph_.assignments) assigned_.insert({assignment.value, assignment.state});
@@ -81,12 +85,15 @@ class Lowering {
         call.outputs[output].shape = {static_cast<int64_t>(kernels_.residual(call, kind(id), output))};
     std::vector<Layout> available;
     for (const Value& input : node.inputs) available.push_back(plan_.buffers[buffer_of(input)].layout);
-    Step step{.call = std::move(call), .layouts = {}, .inputs = {}, .outputs = {}, .device = 0, .section = node.section};
+    Step step{
+        .call = std::move(call), .layouts = {}, .inputs = {}, .outputs = {}, .device = 0, .section = node.section};
     step.layouts = kernels_.layouts(step.call, kind(id), available);
-    for (size_t i = 0; i < node.inputs.size(); ++i) step.inputs.push_back(in_layout(node.inputs[i], step.layouts.inputs[i], node.section));
+    for (size_t i = 0; i < node.inputs.size(); ++i)
+      step.inputs.push_back(in_layout(node.inputs[i], step.layouts.inputs[i], node.section));
     for (size_t k = 0; k < node.outputs.size(); ++k) {
       const Value value{id, static_cast<int32_t>(k)};
-      of_value_[id][k] = add_buffer(graph_.name(value), step.call.outputs[k], Storage::temporary, step.layouts.outputs[k]);
+      of_value_[id][k] =
+          add_buffer(graph_.name(value), step.call.outputs[k], Storage::temporary, step.layouts.outputs[k]);
       step.outputs.push_back(of_value_[id][k]);
     }
     step.scratch = kernels_.scratch(step.call, kind(id), step.layouts);
@@ -100,8 +107,8 @@ class Lowering {
     return buffer;
   }
 
-  // The buffer that holds a value in a layout; a reorder makes it once, in the section that makes the value (of a state:
-  // in the one that first asks).
+  // The buffer that holds a value in a layout; a reorder makes it once, in the section that makes the value (of a
+  // state: in the one that first asks).
   BufferId in_layout(Value value, const Layout& layout, Section asking) {
     const BufferId source = buffer_of(value);
     if (plan_.buffers[source].layout == layout) return source;
@@ -117,7 +124,12 @@ class Lowering {
   // A step that copies one buffer into another, from layout to layout.
   void add_copy(BufferId from, BufferId to, Section section) {
     const Buffer& source = plan_.buffers[from];
-    OpCall call{.op = "reorder", .name = plan_.buffers[to].name, .attrs = {}, .inputs = {source.type}, .outputs = {source.type}, .box = {}};
+    OpCall call{.op = "reorder",
+                .name = plan_.buffers[to].name,
+                .attrs = {},
+                .inputs = {source.type},
+                .outputs = {source.type},
+                .box = {}};
     Step step{.call = std::move(call),
               .layouts = {{source.layout}, {plan_.buffers[to].layout}},
               .inputs = {from},
@@ -126,7 +138,8 @@ class Lowering {
               .section = section};
     step.scratch = kernels_.scratch(step.call, plan_.machine.devices[0].kind, step.layouts);
     const BufferId root = plan_.root(from);
-    const bool constant_here = plan_.buffers[root].storage == Storage::state && !is_assigned_state(plan_.buffers[root].name);
+    const bool constant_here =
+        plan_.buffers[root].storage == Storage::state && !is_assigned_state(plan_.buffers[root].name);
     if (constant_here && plan_.buffers[to].storage == Storage::temporary) {
       // A packed copy of a weight that this plan does not change is kept between runs.
       plan_.buffers[to].storage = Storage::pinned;
@@ -140,8 +153,8 @@ class Lowering {
                        [&](const Assignment& a) { return graph_.node(a.state).name == name; });
   }
 
-  // A value that a state takes: made in the state's own memory where the op allows and nobody reads the old value later,
-  // copied at the end of the section else.
+  // A value that a state takes: made in the state's own memory where the op allows and nobody reads the old value
+  // later, copied at the end of the section else.
   void assign(Value value) {
     const auto it = assigned_.find(value);
     if (it == assigned_.end()) return;

@@ -33,13 +33,15 @@ void share_in_place(Plan& plan) {
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const Step& step = plan.steps[s];
     for (const auto& [output, input] : op_def(step.call.op).inplace_pairs) {
-      if (static_cast<size_t>(output) >= step.outputs.size() || static_cast<size_t>(input) >= step.inputs.size()) continue;
+      if (static_cast<size_t>(output) >= step.outputs.size() || static_cast<size_t>(input) >= step.inputs.size())
+        continue;
       const BufferId made = step.outputs[output];
       const BufferId root = plan.root(step.inputs[input]);
       Buffer& from = plan.buffers[root];
       Buffer& to = plan.buffers[made];
       const bool ends_here = from.storage == Storage::temporary && from.last == static_cast<int>(s);
-      const bool alone = std::count_if(step.inputs.begin(), step.inputs.end(), [&](BufferId id) { return plan.root(id) == root; }) == 1;
+      const bool alone = std::count_if(step.inputs.begin(), step.inputs.end(),
+                                       [&](BufferId id) { return plan.root(id) == root; }) == 1;
       if (!ends_here || !alone || to.alias >= 0 || to.storage != Storage::temporary || to.bytes > from.bytes ||
           to.layout != plan.buffers[step.inputs[input]].layout)
         continue;
@@ -63,7 +65,8 @@ void pin_crossings(Plan& plan) {
 size_t pack(Plan& plan, int device) {
   std::vector<Buffer*> todo;
   for (Buffer& buffer : plan.buffers)
-    if (buffer.alias < 0 && buffer.storage == Storage::temporary && buffer.first >= 0 && buffer.device == device) todo.push_back(&buffer);
+    if (buffer.alias < 0 && buffer.storage == Storage::temporary && buffer.first >= 0 && buffer.device == device)
+      todo.push_back(&buffer);
   std::stable_sort(todo.begin(), todo.end(), [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
   std::vector<Buffer*> placed;  // by offset
   size_t total = 0;
@@ -93,7 +96,8 @@ void place_buffers(Plan& plan, bool separate_sections) {
   plan.arena.assign(plan.machine.devices.size(), 0);
   plan.scratch.assign(plan.machine.devices.size(), 0);
   for (size_t d = 0; d < plan.machine.devices.size(); ++d) plan.arena[d] = pack(plan, static_cast<int>(d));
-  for (const Step& step : plan.steps) plan.scratch[step.device] = std::max(plan.scratch[step.device], aligned(step.scratch));
+  for (const Step& step : plan.steps)
+    plan.scratch[step.device] = std::max(plan.scratch[step.device], aligned(step.scratch));
 }
 
 }  // namespace ff

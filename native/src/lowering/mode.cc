@@ -17,9 +17,10 @@ void replace_outputs(Graph& graph, NodeId id, const std::vector<Value>& with) {
 }
 
 NodeId add_state(Graph& graph, const std::string& name, const TensorType& type) {
-  const NodeId id = add_op(graph, "weight",
-                           {{"shape", type.shape}, {"dtype", std::string(name_of(type.dtype))}, {"initializer", std::string("zeros")}},
-                           {}, name);
+  const NodeId id = add_op(
+      graph, "weight",
+      {{"shape", type.shape}, {"dtype", std::string(name_of(type.dtype))}, {"initializer", std::string("zeros")}}, {},
+      name);
   graph.node(id).trainable = false;
   return id;
 }
@@ -69,7 +70,8 @@ void set_mode(Graph& graph, bool training, int64_t seed) {
 void expand_activations(Graph& graph) {
   for (const NodeId id : graph.order()) {
     const OpDef& def = op_def(graph.node(id).op);
-    if (!def.expand || !graph.node(id).attrs.has("activation") || graph.node(id).attrs.text("activation") == "none") continue;
+    if (!def.expand || !graph.node(id).attrs.has("activation") || graph.node(id).attrs.text("activation") == "none")
+      continue;
     Expansion expansion(graph, id);
     replace_outputs(graph, id, def.expand(expansion));
   }

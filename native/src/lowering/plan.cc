@@ -36,12 +36,13 @@ const char* name_of(Storage storage) {
 std::string to_string(const Plan& plan) {
   std::ostringstream out;
   for (size_t d = 0; d < plan.machine.devices.size(); ++d)
-    out << "device " << d << ": " << plan.machine.devices[d].kind << ", arena " << plan.arena[d] << " B, scratch " << plan.scratch[d]
-        << " B\n";
+    out << "device " << d << ": " << plan.machine.devices[d].kind << ", arena " << plan.arena[d] << " B, scratch "
+        << plan.scratch[d] << " B\n";
   for (size_t id = 0; id < plan.buffers.size(); ++id) {
     const Buffer& buffer = plan.buffers[id];
     if (buffer.alias >= 0 || buffer.storage == Storage::temporary) continue;
-    out << name_of(buffer.storage) << " " << buffer_text(plan, static_cast<BufferId>(id)) << " \"" << buffer.name << "\"\n";
+    out << name_of(buffer.storage) << " " << buffer_text(plan, static_cast<BufferId>(id)) << " \"" << buffer.name
+        << "\"\n";
   }
   Section section{};
   for (size_t s = 0; s < plan.steps.size(); ++s) {
@@ -71,8 +72,9 @@ std::string memory_report(const Plan& plan) {
     }
     by_kind[static_cast<size_t>(Storage::temporary)] = plan.arena[d];
     out << "device " << d << " (" << plan.machine.devices[d].kind << ")\n";
-    out << "  state " << size_text(by_kind[0]) << ", inputs " << size_text(by_kind[1]) << ", pinned " << size_text(by_kind[2])
-        << ", arena " << size_text(by_kind[3]) << ", scratch " << size_text(plan.scratch[d]) << "\n";
+    out << "  state " << size_text(by_kind[0]) << ", inputs " << size_text(by_kind[1]) << ", pinned "
+        << size_text(by_kind[2]) << ", arena " << size_text(by_kind[3]) << ", scratch " << size_text(plan.scratch[d])
+        << "\n";
     std::stable_sort(roots.begin(), roots.end(), [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
     for (size_t i = 0; i < std::min<size_t>(roots.size(), 5); ++i)
       out << "  " << size_text(roots[i]->bytes) << "  " << roots[i]->name << " " << to_string(roots[i]->type) << " ("

@@ -35,8 +35,8 @@ struct Buffer {
   BufferId alias = -1;  // shares the memory of this buffer (a root: roots alias nothing)
   int first = -1;       // steps between which its memory is in use; of roots
   int last = -1;
-  size_t offset = 0;    // in the arena of its device
-  Attrs initializer;    // of states: how the first value is drawn
+  size_t offset = 0;  // in the arena of its device
+  Attrs initializer;  // of states: how the first value is drawn
 };
 
 struct Step {
@@ -61,8 +61,8 @@ struct Plan {
   std::vector<Step> steps;                  // in the order of the only queue of the only device
   std::map<std::string, BufferId> results;  // named tensors that can be read after a run
   std::map<std::string, PlanInput> inputs;
-  std::vector<size_t> arena;                // bytes by device
-  std::vector<size_t> scratch;              // bytes by device
+  std::vector<size_t> arena;    // bytes by device
+  std::vector<size_t> scratch;  // bytes by device
 
   BufferId root(BufferId id) const { return buffers[id].alias >= 0 ? buffers[id].alias : id; }
 };

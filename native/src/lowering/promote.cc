@@ -1,5 +1,5 @@
-// Half-precision tensors where no kernel takes them: the op computes in float32 between casts. What is stored, moved and
-// shared keeps its 16 bits.
+// Half-precision tensors where no kernel takes them: the op computes in float32 between casts. What is stored, moved
+// and shared keeps its 16 bits.
 #include <algorithm>
 
 #include "base/error.h"
@@ -13,10 +13,13 @@ bool is_half(DType dtype) { return dtype == DType::float16 || dtype == DType::bf
 
 bool has_half(const OpCall& call) {
   const auto half = [](const TensorType& type) { return is_half(type.dtype); };
-  return std::any_of(call.inputs.begin(), call.inputs.end(), half) || std::any_of(call.outputs.begin(), call.outputs.end(), half);
+  return std::any_of(call.inputs.begin(), call.inputs.end(), half) ||
+         std::any_of(call.outputs.begin(), call.outputs.end(), half);
 }
 
-Value cast(Emitter& emitter, Value value, DType to) { return emitter.emit("cast", {value}, {{"dtype", std::string(name_of(to))}}); }
+Value cast(Emitter& emitter, Value value, DType to) {
+  return emitter.emit("cast", {value}, {{"dtype", std::string(name_of(to))}});
+}
 
 void promote(Graph& graph, NodeId id) {
   Expansion emitter(graph, id);

@@ -8,7 +8,8 @@
 namespace ff {
 namespace {
 
-NodeId add_in(Graph& graph, Section section, const std::string& op, Attrs attrs, std::vector<Value> inputs, const std::string& name) {
+NodeId add_in(Graph& graph, Section section, const std::string& op, Attrs attrs, std::vector<Value> inputs,
+              const std::string& name) {
   const NodeId id = add_op(graph, op, std::move(attrs), std::move(inputs), name);
   graph.node(id).section = section;
   return id;
@@ -28,22 +29,24 @@ NodeId add_state(Graph& graph, const std::string& name, const TensorType& type, 
 // Fused onto the logits, unless the gradient of the prediction itself is to be kept.
 NodeId add_loss(Graph& graph, const CompileSpec& compile, size_t first_gradient, Value prediction, Value label) {
   const NodeId id = add_in(graph, Section::loss, compile.loss, compile.loss_attrs, {prediction, label}, "loss");
-  const bool kept = std::any_of(graph.outputs.begin() + static_cast<std::ptrdiff_t>(first_gradient), graph.outputs.end(),
-                                [&](const auto& output) { return output.second == prediction; });
+  const bool kept = std::any_of(graph.outputs.begin() + static_cast<std::ptrdiff_t>(first_gradient),
+                                graph.outputs.end(), [&](const auto& output) { return output.second == prediction; });
   if (compile.fuse && !kept) fuse_losses(graph, id);
   return id;
 }
 
 void add_metrics(Graph& graph, const CompileSpec& compile, Value prediction, Value label, Value loss) {
   const NodeId totals = add_state(graph, "metrics/totals", {DType::float64, {8}});
-  const NodeId next = add_in(graph, Section::loss, "metrics", compile.metrics, {prediction, label, loss, {totals, 0}}, "metrics/next");
+  const NodeId next =
+      add_in(graph, Section::loss, "metrics", compile.metrics, {prediction, label, loss, {totals, 0}}, "metrics/next");
   graph.assignments.push_back({totals, {next, 0}});
 }
 
 std::vector<NodeId> trainable_weights(const Graph& graph) {
   std::vector<NodeId> weights;
   for (const NodeId id : graph.order())
-    if (graph.node(id).op == "weight" && graph.node(id).trainable && is_float(graph.node(id).outputs[0].dtype)) weights.push_back(id);
+    if (graph.node(id).op == "weight" && graph.node(id).trainable && is_float(graph.node(id).outputs[0].dtype))
+      weights.push_back(id);
   return weights;
 }
 
@@ -51,20 +54,24 @@ Value regularized(Graph& graph, NodeId weight, Value grad) {
   const Attrs& attrs = graph.node(weight).attrs;
   if (attrs.real("l1") == 0.0 && attrs.real("l2") == 0.0) return grad;
   const Attrs penalty = {{"l1", attrs.real("l1")}, {"l2", attrs.real("l2")}};
-  return {add_in(graph, Section::backward, "regularize", penalty, {grad, {weight, 0}}, graph.node(weight).name + "/regularize"), 0};
+  return {add_in(graph, Section::backward, "regularize", penalty, {grad, {weight, 0}},
+                 graph.node(weight).name + "/regularize"),
+          0};
 }
 
-// Sections on their own: gradients add up in states until they are zeroed. The update reads the state, which backward has
-// settled by then, whichever plan ran it.
+// Sections on their own: gradients add up in states until they are zeroed. The update reads the state, which backward
+// has settled by then, whichever plan ran it.
 Value accumulated(Graph& graph, NodeId weight, Value grad) {
   const NodeId state = add_state(graph, "gradient/" + graph.node(weight).name, graph.node(weight).outputs[0]);
-  const NodeId sum = add_in(graph, Section::backward, "add", {}, {{state, 0}, grad}, graph.node(weight).name + "/accumulate");
+  const NodeId sum =
+      add_in(graph, Section::backward, "add", {}, {{state, 0}, grad}, graph.node(weight).name + "/accumulate");
   graph.assignments.push_back({state, {sum, 0}});
   return {state, 0};
 }
 
 // One update op per weight; its own states (momentum and the like) and its results follow its definition.
-void add_updates(Graph& graph, const CompileSpec& compile, const std::vector<NodeId>& weights, const std::vector<Value>& grads) {
+void add_updates(Graph& graph, const CompileSpec& compile, const std::vector<NodeId>& weights,
+                 const std::vector<Value>& grads) {
   const NodeId rate = add_state(graph, "optimizer/learning_rate", {DType::float64, {}}, 0.01);
   const NodeId step = add_state(graph, "optimizer/step", {DType::int64, {}});
   for (size_t i = 0; i < weights.size(); ++i) {
@@ -116,7 +123,8 @@ Graph build_step(const Graph& user, const CompileSpec& compile, const StepSpec& 
   graph.outputs.emplace_back("prediction", copied(compile.output));
   for (const Value& value : step.pinned) graph.outputs.emplace_back(user.name(value), copied(value));
   const size_t first_gradient = graph.outputs.size();
-  for (const Value& value : step.pinned_gradients) graph.outputs.emplace_back("gradient/" + user.name(value), copied(value));
+  for (const Value& value : step.pinned_gradients)
+    graph.outputs.emplace_back("gradient/" + user.name(value), copied(value));
   set_mode(graph, step.training, compile.seed);
   expand_activations(graph);
 

@@ -12,13 +12,13 @@ namespace ff {
 
 // Fixed when a model is compiled.
 struct CompileSpec {
-  Value output;               // in the user's graph
-  Value label;                // likewise; invalid: no loss
-  std::string loss;           // name of a loss op, "" for none
+  Value output;      // in the user's graph
+  Value label;       // likewise; invalid: no loss
+  std::string loss;  // name of a loss op, "" for none
   Attrs loss_attrs;
-  std::string optimizer;      // name of an update op, "" for none
+  std::string optimizer;  // name of an update op, "" for none
   Attrs optimizer_attrs;
-  Attrs metrics;              // flags of the metrics op
+  Attrs metrics;  // flags of the metrics op
   bool fuse = true;
   int64_t seed = 0;
   std::string device = "cpu";
@@ -26,13 +26,13 @@ struct CompileSpec {
 
 // What one kind of run asks for.
 struct StepSpec {
-  bool training = false;          // mode of dropout and batch normalisation
-  bool loss = false;              // loss and metrics
+  bool training = false;  // mode of dropout and batch normalisation
+  bool loss = false;      // loss and metrics
   bool backward = false;
   bool update = false;
-  bool separate_sections = false; // gradients are added to states, sections run one by one
-  int64_t batch = 0;              // 0: the user's
-  std::vector<Value> pinned;      // tensors of the user's graph to keep readable
+  bool separate_sections = false;  // gradients are added to states, sections run one by one
+  int64_t batch = 0;               // 0: the user's
+  std::vector<Value> pinned;       // tensors of the user's graph to keep readable
   std::vector<Value> pinned_gradients;
 
   auto operator<=>(const StepSpec&) const = default;

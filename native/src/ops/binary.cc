@@ -60,7 +60,8 @@ void extremum_gradient(GradContext& ctx) {
 
 OpDef extremum_grad(const std::string& name) {
   OpDef op(name + "_grad");
-  op.describe(cat("Gradients of ", name, ": inputs (dy, a, b), outputs da and db in the shape of dy; ties share half each."));
+  op.describe(
+      cat("Gradients of ", name, ": inputs (dy, a, b), outputs da and db in the shape of dy; ties share half each."));
   op.inputs(3).linear_in({0}).no_gradient();
   op.indices = broadcast_indices;
   op.region = broadcast_region;

@@ -34,8 +34,8 @@ namespace {
 std::vector<TensorType> broadcast_shape(const OpCall& call) {
   const Shape& wanted = call.attrs.ints("shape");
   if (broadcast(call.inputs[0].shape, wanted, call.name) != wanted)
-    bad_value(call.name, ": the input has shape ", to_string(call.inputs[0].shape), " and does not broadcast to ", to_string(wanted),
-              "; expected extents that are equal or 1, counted from the last");
+    bad_value(call.name, ": the input has shape ", to_string(call.inputs[0].shape), " and does not broadcast to ",
+              to_string(wanted), "; expected extents that are equal or 1, counted from the last");
   return {{call.inputs[0].dtype, wanted}};
 }
 
@@ -53,7 +53,8 @@ Attrs broadcast_rebatch(const OpCall& before, const std::vector<TensorType>& inp
 
 OpDef broadcast_to() {
   OpDef op("broadcast_to");
-  op.describe("The input repeated along dimensions of extent 1 and along new leading dimensions, as NumPy's broadcast_to.");
+  op.describe(
+      "The input repeated along dimensions of extent 1 and along new leading dimensions, as NumPy's broadcast_to.");
   op.inputs(1).linear_in({0});
   op.required("shape", AttrType::integers, "the shape of the output");
   op.indices = broadcast_indices;

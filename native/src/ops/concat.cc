@@ -1,5 +1,5 @@
-// concat and split, each the other's gradient. Split along their axis, a part of the long tensor meets some of the short
-// ones, each in an interval that may be empty.
+// concat and split, each the other's gradient. Split along their axis, a part of the long tensor meets some of the
+// short ones, each in an interval that may be empty.
 #include "ops/grad.h"
 #include "ops/rules.h"
 
@@ -83,8 +83,8 @@ std::vector<TensorType> split_shape(const OpCall& call) {
     parts.back().shape[axis] = size;
   }
   if (parts.empty() || sum != x.shape[axis])
-    bad_value(call.name, ": sizes are ", to_string(sizes), ", ", sum, " in all, and the input has ", x.shape[axis], " along axis ", axis,
-              "; expected sizes that add up to it");
+    bad_value(call.name, ": sizes are ", to_string(sizes), ", ", sum, " in all, and the input has ", x.shape[axis],
+              " along axis ", axis, "; expected sizes that add up to it");
   return parts;
 }
 
@@ -96,8 +96,8 @@ Attrs split_rebatch(const OpCall& before, const std::vector<TensorType>& inputs)
   for (int64_t& size : sizes) {
     if (now == old) continue;
     if (old == 0 || size * now % old != 0)
-      bad_value(before.name, ": the input changed from ", old, " to ", now, " along axis ", axis, ", which sizes ", to_string(sizes),
-                " cannot follow in proportion; split along another axis");
+      bad_value(before.name, ": the input changed from ", old, " to ", now, " along axis ", axis, ", which sizes ",
+                to_string(sizes), " cannot follow in proportion; split along another axis");
     size = size * now / old;
   }
   Attrs attrs = before.attrs;

@@ -1,5 +1,5 @@
-// Losses: (prediction, label) -> a scalar, the mean over the samples of the whole batch, and their gradients with respect
-// to the prediction. A split batch gives parts of the mean, which add up.
+// Losses: (prediction, label) -> a scalar, the mean over the samples of the whole batch, and their gradients with
+// respect to the prediction. A split batch gives parts of the mean, which add up.
 #include "ops/grad.h"
 #include "ops/rules.h"
 
@@ -24,14 +24,28 @@ const std::vector<Loss>& table() {
   const AttrSpec logits{"from_logits", AttrType::boolean, false, "predictions are scores, not probabilities", {}};
   const std::vector<std::string> reductions = {"mean", "sum"};
   static const std::vector<Loss> losses = {
-      {"categorical_crossentropy", "Minus the sum over the last axis of label * log(p); labels are distributions.", Label::dense, 12,
+      {"categorical_crossentropy",
+       "Minus the sum over the last axis of label * log(p); labels are distributions.",
+       Label::dense,
+       12,
        {logits, {"label_smoothing", AttrType::real, 0.0, "share of the label spread evenly over the classes", {}}}},
       {"sparse_categorical_crossentropy", "Minus log(p) of the class that the label names.", Label::ids, 10, {logits}},
-      {"binary_crossentropy", "-(label * log(p) + (1 - label) * log(1 - p)), mean over all elements.", Label::same, 15, {logits}},
-      {"mean_squared_error", "(prediction - label)^2.", Label::same, 3,
+      {"binary_crossentropy",
+       "-(label * log(p) + (1 - label) * log(1 - p)), mean over all elements.",
+       Label::same,
+       15,
+       {logits}},
+      {"mean_squared_error",
+       "(prediction - label)^2.",
+       Label::same,
+       3,
        {{"reduction", AttrType::text, std::string("mean"), "over the elements of one sample", reductions}}},
       {"mean_absolute_error", "|prediction - label|, mean over all elements.", Label::same, 2, {}},
-      {"identity_loss", "The sum of the prediction's elements over the number of samples: the prediction is the loss.", Label::any, 1, {}},
+      {"identity_loss",
+       "The sum of the prediction's elements over the number of samples: the prediction is the loss.",
+       Label::any,
+       1,
+       {}},
   };
   return losses;
 }
@@ -44,8 +58,9 @@ void expect_ids(const OpCall& call) {
   ids.back() = 1;
   const Shape flat(ids.begin(), ids.end() - 1);
   if (label != ids && label != flat)
-    bad_value(call.name, ": the prediction has shape ", to_string(call.inputs[0].shape), ", ", classes, " classes, and the label ",
-              to_string(label), "; expected a class id per position: ", to_string(flat), " or ", to_string(ids));
+    bad_value(call.name, ": the prediction has shape ", to_string(call.inputs[0].shape), ", ", classes,
+              " classes, and the label ", to_string(label), "; expected a class id per position: ", to_string(flat),
+              " or ", to_string(ids));
 }
 
 void expect_operands(const OpCall& call, Label label) {
@@ -54,7 +69,8 @@ void expect_operands(const OpCall& call, Label label) {
   const bool classes = label == Label::dense || label == Label::ids;
   expect_rank(call, 0, classes ? 2 : 1, 8, classes ? "(batch, ..., classes)" : "(batch, ...)");
   if (classes && prediction.shape.back() < 1)
-    bad_value(call.name, ": the prediction has shape ", to_string(prediction.shape), "; expected one class or more on its last axis");
+    bad_value(call.name, ": the prediction has shape ", to_string(prediction.shape),
+              "; expected one class or more on its last axis");
   if (label == Label::ids) expect_ids(call);
   if (label != Label::same && label != Label::dense) return;
   expect_equal_dtypes(call, 0, 1);
@@ -97,7 +113,9 @@ void set_space(OpDef& op, Label label, bool backward) {
   }
 }
 
-Domain class_domain(const OpCall& call, int input) { return input == 1 ? Domain{0, call.inputs[0].shape.back()} : Domain{}; }
+Domain class_domain(const OpCall& call, int input) {
+  return input == 1 ? Domain{0, call.inputs[0].shape.back()} : Domain{};
+}
 
 OpDef forward_of(const Loss& loss) {
   OpDef op(loss.name);
@@ -124,7 +142,8 @@ OpDef forward_of(const Loss& loss) {
 OpDef backward_of(const Loss& loss) {
   OpDef op(loss.name + "_grad");
   const bool labelled = loss.label != Label::any;
-  op.describe(cat("Gradient of ", loss.name, ": inputs (prediction, ", labelled ? "label, " : "", "dloss), output dprediction."));
+  op.describe(cat("Gradient of ", loss.name, ": inputs (prediction, ", labelled ? "label, " : "",
+                  "dloss), output dprediction."));
   op.inputs(labelled ? 3 : 2).linear_in({labelled ? 2 : 1}).no_gradient();
   op.attrs = loss.attrs;
   set_space(op, loss.label, true);

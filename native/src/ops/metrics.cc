@@ -44,12 +44,16 @@ Rect metrics_region(const OpCall& call, const Box& box, Operand operand) {
 OpDef metrics() {
   OpDef op("metrics");
   op.describe(
-      "Adds a batch to the totals: inputs (prediction, label, loss, totals), output the new totals [samples, loss * samples, "
-      "correct, categorical and sparse categorical cross-entropy, squared, root squared and absolute error], each a sum over "
-      "samples. A sample is a position of the prediction without its last axis; errors are means over that axis. Of a split "
+      "Adds a batch to the totals: inputs (prediction, label, loss, totals), output the new totals [samples, loss * "
+      "samples, "
+      "correct, categorical and sparse categorical cross-entropy, squared, root squared and absolute error], each a "
+      "sum over "
+      "samples. A sample is a position of the prediction without its last axis; errors are means over that axis. Of a "
+      "split "
       "batch, the first part carries the old totals on.");
   op.inputs(4).no_gradient().inplace(0, 3);
-  op.attr("accuracy", false, "count the samples whose largest prediction is at their label (one class: both sides of 0.5)");
+  op.attr("accuracy", false,
+          "count the samples whose largest prediction is at their label (one class: both sides of 0.5)");
   op.attr("categorical_crossentropy", false, "add -sum(label * log(prediction)), the log of at least 1e-8");
   op.attr("sparse_categorical_crossentropy", false, "add -log(prediction[label]), the log of at least 1e-8");
   op.attr("mean_squared_error", false, "add the mean of (prediction - label)^2");

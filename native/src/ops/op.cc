@@ -44,7 +44,12 @@ NodeId add_weight(Graph& graph, const std::string& name, const WeightSpec& spec)
   attrs.set("shape", spec.type.shape);
   attrs.set("dtype", std::string(name_of(spec.type.dtype)));
   attrs = complete_attrs(op_def("weight"), std::move(attrs), name);
-  return add_with_stream(graph, {.name = name, .op = "weight", .attrs = std::move(attrs), .inputs = {}, .outputs = {spec.type}, .trainable = spec.trainable});
+  return add_with_stream(graph, {.name = name,
+                                 .op = "weight",
+                                 .attrs = std::move(attrs),
+                                 .inputs = {},
+                                 .outputs = {spec.type},
+                                 .trainable = spec.trainable});
 }
 
 }  // namespace
@@ -122,7 +127,8 @@ const OpDef& op_def(const std::string& name) {
   if (const OpDef* def = find_op(name)) return *def;
   std::vector<std::string> near;
   for (const auto& [known, def] : registry())
-    if (!def.internal && (known.find(name) != std::string::npos || name.find(known) != std::string::npos)) near.push_back(known);
+    if (!def.internal && (known.find(name) != std::string::npos || name.find(known) != std::string::npos))
+      near.push_back(known);
   bad_value("unknown operator \"", name, "\"", near.empty() ? "" : "; did you mean ", join(near));
 }
 
@@ -154,12 +160,19 @@ Attrs complete_attrs(const OpDef& def, Attrs attrs, const std::string& who) {
 NodeId add_op(Graph& graph, const std::string& op, Attrs attrs, std::vector<Value> inputs, const std::string& name) {
   const OpDef& def = op_def(op);
   const std::string who = who_is(def, name);
-  OpCall call{.op = op, .name = who, .attrs = complete_attrs(def, std::move(attrs), who), .inputs = {}, .outputs = {}, .box = {}};
+  OpCall call{.op = op,
+              .name = who,
+              .attrs = complete_attrs(def, std::move(attrs), who),
+              .inputs = {},
+              .outputs = {},
+              .box = {}};
   for (const Value& input : inputs) call.inputs.push_back(graph.type(input));
   const int given = static_cast<int>(inputs.size());
   if (given < def.least_inputs || (def.most_inputs >= 0 && !def.weights && given > def.most_inputs))
     bad_value(who, ": got ", given, " inputs; expected ", def.least_inputs,
-              def.most_inputs == def.least_inputs ? "" : def.most_inputs < 0 ? " or more" : cat(" to ", def.most_inputs));
+              def.most_inputs == def.least_inputs ? ""
+              : def.most_inputs < 0               ? " or more"
+                                                  : cat(" to ", def.most_inputs));
   const std::string base = graph.unique_name(name.empty() ? op : name);
   std::vector<WeightSpec> owned;
   if (def.weights && given <= def.most_inputs) owned = def.weights(call);
@@ -167,7 +180,8 @@ NodeId add_op(Graph& graph, const std::string& op, Attrs attrs, std::vector<Valu
   std::vector<TensorType> outputs = def.shape(call);  // before the graph changes: it may throw
   // Weights come before the node so that ids are a topological order.
   for (const WeightSpec& spec : owned) inputs.push_back({add_weight(graph, base + "/" + spec.name, spec), 0});
-  return add_with_stream(graph, {.name = base, .op = op, .attrs = call.attrs, .inputs = std::move(inputs), .outputs = std::move(outputs)});
+  return add_with_stream(
+      graph, {.name = base, .op = op, .attrs = call.attrs, .inputs = std::move(inputs), .outputs = std::move(outputs)});
 }
 
 Box iteration_space(const OpDef& def, const OpCall& call) {

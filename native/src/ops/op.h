@@ -65,11 +65,11 @@ class OpDef {
   OpDef& no_gradient();
 
   // ---- rules ----
-  std::function<std::vector<TensorType>(const OpCall&)> shape;     // from attributes and inputs (weights included)
-  std::function<std::vector<WeightSpec>(const OpCall&)> weights;   // from attributes and data inputs
-  std::function<double(const OpCall&)> flops;                      // floating-point operations of one call
-  std::function<void(GradContext&)> grad;                          // emits the gradient as further ops
-  std::function<std::vector<Value>(Expansion&)> expand;            // the same op as simpler ops
+  std::function<std::vector<TensorType>(const OpCall&)> shape;    // from attributes and inputs (weights included)
+  std::function<std::vector<WeightSpec>(const OpCall&)> weights;  // from attributes and data inputs
+  std::function<double(const OpCall&)> flops;                     // floating-point operations of one call
+  std::function<void(GradContext&)> grad;                         // emits the gradient as further ops
+  std::function<std::vector<Value>(Expansion&)> expand;           // the same op as simpler ops
   // The op in inference mode, where that differs (dropout passes its input on).
   std::function<std::vector<Value>(Expansion&)> inference;
   std::function<Domain(const OpCall&, int input)> domain;          // of integer inputs
@@ -89,10 +89,10 @@ class OpDef {
   std::vector<std::pair<int, int>> inplace_pairs;
   std::vector<std::pair<int, int>> state_updates;  // in training, the state that is input `first` takes output `second`
   bool gradient_free = false;
-  bool random = false;        // draws random numbers; has an attribute "stream", and takes the step counter as last input
-  bool internal = false;      // made by lowering only; not offered to users
-  bool view = false;          // output 0 is input 0 under another shape: no memory moves
-  std::vector<int> residuals; // outputs that are opaque workspaces, sized by the kernel
+  bool random = false;    // draws random numbers; has an attribute "stream", and takes the step counter as last input
+  bool internal = false;  // made by lowering only; not offered to users
+  bool view = false;      // output 0 is input 0 under another shape: no memory moves
+  std::vector<int> residuals;  // outputs that are opaque workspaces, sized by the kernel
 
   const AttrSpec* find_attr(const std::string& attr_name) const;
 };
@@ -112,7 +112,8 @@ struct OpRegistration {
 // ---- building ----
 // Append an op to a graph: look up its definition, complete and check the attributes, make its weights when only
 // data inputs are given, infer the shapes. Every message names the op.
-NodeId add_op(Graph& graph, const std::string& op, Attrs attrs, std::vector<Value> inputs, const std::string& name = "");
+NodeId add_op(Graph& graph, const std::string& op, Attrs attrs, std::vector<Value> inputs,
+              const std::string& name = "");
 // Attributes completed with their defaults, each name and type checked.
 Attrs complete_attrs(const OpDef& def, Attrs attrs, const std::string& who);
 // The whole iteration space of a call, and the rectangle of an operand for a box of it.

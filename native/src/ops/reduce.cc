@@ -123,7 +123,8 @@ std::vector<OpDef> reductions() {
   OpDef sum = reduction("reduce_sum", "The sum over axes.", Combiner::sum);
   sum.linear_in({0});
   sum.grad = sum_gradient;
-  OpDef mean = reduction("reduce_mean", "The mean over axes, of floating-point tensors; the mean of nothing is 0.", Combiner::sum);
+  OpDef mean = reduction("reduce_mean", "The mean over axes, of floating-point tensors; the mean of nothing is 0.",
+                         Combiner::sum);
   mean.linear_in({0});
   mean.grad = mean_gradient;
   OpDef max = reduction("reduce_max", "The largest element over axes; of nothing, the lowest number.", Combiner::max);

@@ -81,7 +81,8 @@ Shape target_shape(const OpCall& call) {
   int64_t known = 1;
   const auto unknown = std::count(target.begin(), target.end(), -1);
   for (const int64_t extent : target) {
-    if (extent < -1) bad_value(call.name, ": shape is ", to_string(target), "; expected extents of 0 or more, and at most one -1");
+    if (extent < -1)
+      bad_value(call.name, ": shape is ", to_string(target), "; expected extents of 0 or more, and at most one -1");
     if (extent != -1) known *= extent;
   }
   if (unknown > 1) bad_value(call.name, ": shape is ", to_string(target), "; expected at most one -1");
@@ -89,8 +90,9 @@ Shape target_shape(const OpCall& call) {
     bad_value(call.name, ": shape is ", to_string(target), "; beside a 0 a -1 can be anything; give its extent");
   if (unknown == 1) std::replace(target.begin(), target.end(), int64_t{-1}, numel(from) / known);
   if (numel(target) != numel(from))
-    bad_value(call.name, ": the input has shape ", to_string(from), ", ", numel(from), " elements, and cannot take the shape ",
-              to_string(call.attrs.ints("shape")), "; expected a shape of as many elements");
+    bad_value(call.name, ": the input has shape ", to_string(from), ", ", numel(from),
+              " elements, and cannot take the shape ", to_string(call.attrs.ints("shape")),
+              "; expected a shape of as many elements");
   return target;
 }
 
@@ -123,7 +125,9 @@ OpDef regrouped(const std::string& name) {
   op.indices = reshape_indices;
   op.region = reshape_region;
   op.flops = flops_per_element(0);
-  op.grad = [](GradContext& ctx) { ctx.in_grad(0, ctx.emit("reshape", {ctx.dout(0)}, {{"shape", ctx.in_type(0).shape}})); };
+  op.grad = [](GradContext& ctx) {
+    ctx.in_grad(0, ctx.emit("reshape", {ctx.dout(0)}, {{"shape", ctx.in_type(0).shape}}));
+  };
   return op;
 }
 
@@ -132,14 +136,17 @@ std::vector<OpDef> reshapes() {
   flat.describe("All dimensions but the first as one: (N, ...) -> (N, rest).");
   flat.shape = [](const OpCall& call) -> std::vector<TensorType> {
     const TensorType& x = call.inputs[0];
-    if (x.rank() == 0) bad_value(call.name, ": the input is a scalar; expected a tensor of rank 1 or more, batch first");
+    if (x.rank() == 0)
+      bad_value(call.name, ": the input is a scalar; expected a tensor of rank 1 or more, batch first");
     return {{x.dtype, {x.shape[0], numel(Shape(x.shape.begin() + 1, x.shape.end()))}}};
   };
 
   OpDef reshape = regrouped("reshape");
   reshape.describe("The same elements, in row-major order, under another shape.");
   reshape.required("shape", AttrType::integers, "the new extents; one may be -1: what is left");
-  reshape.shape = [](const OpCall& call) -> std::vector<TensorType> { return {{call.inputs[0].dtype, target_shape(call)}}; };
+  reshape.shape = [](const OpCall& call) -> std::vector<TensorType> {
+    return {{call.inputs[0].dtype, target_shape(call)}};
+  };
   reshape.rebatch = reshape_rebatch;
   return {flat, reshape};
 }

@@ -6,7 +6,8 @@ namespace {
 
 std::vector<TensorType> declared(const OpCall& call) {
   for (const int64_t extent : call.attrs.ints("shape"))
-    if (extent < 0) bad_value(call.name, ": shape is ", to_string(call.attrs.ints("shape")), "; expected extents of 0 or more");
+    if (extent < 0)
+      bad_value(call.name, ": shape is ", to_string(call.attrs.ints("shape")), "; expected extents of 0 or more");
   return {{dtype_from_name(call.attrs.text("dtype")), call.attrs.ints("shape")}};
 }
 
@@ -24,10 +25,11 @@ OpDef source(const std::string& name) {
 OpDef drawn(const std::string& name) {
   OpDef op = source(name);
   op.attr("initializer", std::string("glorot_uniform"),
-          "how the first value is drawn; glorot, he and lecun scale with 2 / (fan_in + fan_out), 2 / fan_in and 1 / fan_in, "
+          "how the first value is drawn; glorot, he and lecun scale with 2 / (fan_in + fan_out), 2 / fan_in and 1 / "
+          "fan_in, "
           "their normal forms are cut at two standard deviations, as truncated_normal is",
-          {"zeros", "ones", "constant", "uniform", "normal", "truncated_normal", "glorot_uniform", "glorot_normal", "he_uniform",
-           "he_normal", "lecun_uniform", "lecun_normal"});
+          {"zeros", "ones", "constant", "uniform", "normal", "truncated_normal", "glorot_uniform", "glorot_normal",
+           "he_uniform", "he_normal", "lecun_uniform", "lecun_normal"});
   op.attr("value", 0.0, "of constant");
   op.attr("low", -0.05, "lower limit of uniform");
   op.attr("high", 0.05, "upper limit of uniform, itself not drawn");
@@ -55,7 +57,8 @@ std::vector<OpDef> sources() {
   weight.random = true;
 
   OpDef initialize = drawn("initialize");
-  initialize.describe("The first value of a weight. An element depends on seed, stream and its index in the whole weight only.");
+  initialize.describe(
+      "The first value of a weight. An element depends on seed, stream and its index in the whole weight only.");
   initialize.internal = true;
   initialize.flops = flops_per_element(20);
   return {input, constant, weight, initialize};

@@ -12,9 +12,9 @@ enum class Reads { x, y };
 
 struct Row {
   std::string name, doc;
-  Reads reads;         // what the gradient needs besides dy: the input or the output of the forward op
-  double flops;        // per element, roughly
-  bool ints = false;   // defined on integers too
+  Reads reads;        // what the gradient needs besides dy: the input or the output of the forward op
+  double flops;       // per element, roughly
+  bool ints = false;  // defined on integers too
   std::vector<AttrSpec> attrs = {};
 };
 
@@ -27,11 +27,23 @@ const std::vector<Row>& table() {
       {"relu", "max(x, 0).", Reads::y, 1},
       {"sigmoid", "1 / (1 + exp(-x)).", Reads::y, 8},
       {"tanh", "The hyperbolic tangent.", Reads::y, 10},
-      {"gelu", "x * P(X <= x) for X standard normal (Hendrycks and Gimpel, 2016).", Reads::x, 12, false,
+      {"gelu",
+       "x * P(X <= x) for X standard normal (Hendrycks and Gimpel, 2016).",
+       Reads::x,
+       12,
+       false,
        {{"approximate", AttrType::boolean, false, "use x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))", {}}}},
-      {"elu", "x where x > 0, alpha * (exp(x) - 1) elsewhere.", Reads::y, 8, false,
+      {"elu",
+       "x where x > 0, alpha * (exp(x) - 1) elsewhere.",
+       Reads::y,
+       8,
+       false,
        {real_attr("alpha", 1.0, "minus the limit at minus infinity, 0 or more")}},
-      {"leaky_relu", "x where x > 0, alpha * x elsewhere.", Reads::x, 2, false,
+      {"leaky_relu",
+       "x where x > 0, alpha * x elsewhere.",
+       Reads::x,
+       2,
+       false,
        {real_attr("alpha", 0.01, "slope of the negative side")}},
       {"silu", "x * sigmoid(x), also called swish.", Reads::x, 9},
       {"exp", "e to the power of x.", Reads::y, 7},
@@ -42,13 +54,19 @@ const std::vector<Row>& table() {
       {"cos", "The cosine; x in radians.", Reads::x, 10},
       {"abs", "The absolute value; its gradient at 0 is 0.", Reads::x, 1, true},
       {"square", "x * x.", Reads::x, 1, true},
-      {"pow", "x to the power of a fixed exponent.", Reads::x, 15, false,
+      {"pow",
+       "x to the power of a fixed exponent.",
+       Reads::x,
+       15,
+       false,
        {{"exponent", AttrType::real, std::nullopt, "the power", {}}}},
   };
   return rows;
 }
 
-void add_attrs(OpDef& op, const std::vector<AttrSpec>& attrs) { op.attrs.insert(op.attrs.end(), attrs.begin(), attrs.end()); }
+void add_attrs(OpDef& op, const std::vector<AttrSpec>& attrs) {
+  op.attrs.insert(op.attrs.end(), attrs.begin(), attrs.end());
+}
 
 std::vector<TensorType> unary_shape(const OpCall& call, bool ints) {
   if (ints)

@@ -14,7 +14,8 @@ std::vector<TensorType> update_shape(const OpCall& call) {
   expect_type(call, 1, call.inputs[0], "the gradient");
   expect_type(call, 2, {DType::float64, {}}, "the learning rate");
   expect_type(call, 3, {DType::int64, {}}, "the step");
-  for (size_t i = 4; i < call.inputs.size(); ++i) expect_type(call, static_cast<int>(i), call.inputs[0], "optimizer state");
+  for (size_t i = 4; i < call.inputs.size(); ++i)
+    expect_type(call, static_cast<int>(i), call.inputs[0], "optimizer state");
   return std::vector<TensorType>(call.inputs.size() - 3, call.inputs[0]);
 }
 
@@ -27,7 +28,8 @@ void expect_decay(const OpCall& call, const std::string& attr) {
 OpDef sgd() {
   OpDef op("sgd");
   op.describe(
-      "Stochastic gradient descent: inputs (w, g, lr, step), state velocity v where momentum is not 0. g += weight_decay * w; "
+      "Stochastic gradient descent: inputs (w, g, lr, step), state velocity v where momentum is not 0. g += "
+      "weight_decay * w; "
       "v = momentum * v + g; w -= lr * v, with nesterov w -= lr * (g + momentum * v).");
   op.inputs(4).space("x*, x*, , , x* -> x*, x*").inplace(0, 0).inplace(1, 4).no_gradient();
   op.attr("momentum", 0.0, "share of the velocity that is kept");
@@ -48,7 +50,8 @@ REGISTER_OP(sgd);
 OpDef adam() {
   OpDef op("adam");
   op.describe(
-      "Adam (Kingma and Ba, 2015, the form at the end of its section 2): inputs (w, g, lr, step), states m and v, zero at first. "
+      "Adam (Kingma and Ba, 2015, the form at the end of its section 2): inputs (w, g, lr, step), states m and v, zero "
+      "at first. "
       "g += weight_decay * w; m and v are decaying means of g and g^2; "
       "w -= lr * sqrt(1 - beta2^t) / (1 - beta1^t) * m / (sqrt(v) + epsilon), t = step + 1.");
   op.inputs(4).space("x*, x*, , , x*, x* -> x*, x*, x*").inplace(0, 0).inplace(1, 4).inplace(2, 5).no_gradient();

@@ -23,8 +23,8 @@ struct Shared {
   Memory arena, scratch;
   uint64_t generation = 1;
   int threads = 1;
-  // In a process that was forked, the thread that forked must not ask libgomp for threads that stayed behind: a thread of
-  // our own, born in the child, has a pool of its own.
+  // In a process that was forked, the thread that forked must not ask libgomp for threads that stayed behind: a thread
+  // of our own, born in the child, has a pool of its own.
   int forks_seen = forks;
   std::unique_ptr<Worker> worker;
 
@@ -58,7 +58,8 @@ class LocalExecutable : public Executable {
   LocalExecutable(std::shared_ptr<const Plan> plan, State& state, std::shared_ptr<Shared> shared)
       : Executable(std::move(plan)), state_(state), shared_(std::move(shared)) {
     for (const Buffer& buffer : plan_->buffers)
-      if (buffer.alias < 0 && (buffer.storage == Storage::state || buffer.storage == Storage::input)) state_.entry(buffer.name, buffer.type);
+      if (buffer.alias < 0 && (buffer.storage == Storage::state || buffer.storage == Storage::input))
+        state_.entry(buffer.name, buffer.type);
     shared_->reserve(plan_->arena[0], plan_->scratch[0]);
     pinned_.resize(plan_->buffers.size());
     for (size_t id = 0; id < plan_->buffers.size(); ++id) {
@@ -96,7 +97,8 @@ class LocalExecutable : public Executable {
 
   std::vector<StepTime> times() const override {
     std::vector<StepTime> out;
-    for (const Bound& bound : bound_) out.push_back({bound.step->call.op, bound.step->call.name, bound.runs, bound.seconds});
+    for (const Bound& bound : bound_)
+      out.push_back({bound.step->call.op, bound.step->call.name, bound.runs, bound.seconds});
     return out;
   }
 
@@ -115,7 +117,10 @@ class LocalExecutable : public Executable {
   void bind() {
     const Device& device = plan_->machine.devices[0];
     for (const Step& step : plan_->steps) {
-      Bound bound{.step = &step, .kernel = bind_kernel({step.call, step.layouts, shared_->threads}, device.kind), .in = {}, .out = {}};
+      Bound bound{.step = &step,
+                  .kernel = bind_kernel({step.call, step.layouts, shared_->threads}, device.kind),
+                  .in = {},
+                  .out = {}};
       bound.in.resize(step.inputs.size());
       bound.out.resize(step.outputs.size());
       bound_.push_back(std::move(bound));
@@ -131,8 +136,10 @@ class LocalExecutable : public Executable {
         State::Entry* entry = state_.find(buffer.name);  // of another batch size, perhaps: its memory is what counts
         return entry != nullptr ? entry->memory.data() : state_.entry(buffer.name, buffer.type).memory.data();
       }
-      case Storage::pinned: return pinned_[root].data();
-      default: return static_cast<char*>(shared_->arena.data()) + buffer.offset;
+      case Storage::pinned:
+        return pinned_[root].data();
+      default:
+        return static_cast<char*>(shared_->arena.data()) + buffer.offset;
     }
   }
 
@@ -145,7 +152,8 @@ class LocalExecutable : public Executable {
       for (size_t k = 0; k < bound.out.size(); ++k) {
         const BufferId root = plan_->root(bound.step->outputs[k]);
         bound.out[k] = pointers_[root];
-        if (plan_->buffers[root].storage == Storage::state) written_.emplace_back(bound.step->section, state_.find(plan_->buffers[root].name));
+        if (plan_->buffers[root].storage == Storage::state)
+          written_.emplace_back(bound.step->section, state_.find(plan_->buffers[root].name));
       }
       if (bound.step->fresh_with >= 0) bound.fresh_with = state_.find(plan_->buffers[bound.step->fresh_with].name);
       bound.seen_version = ~uint64_t{0};
@@ -186,7 +194,8 @@ class LocalEngine : public Engine {
     if (config.device != "cpu" && config.device != "reference")
       bad_value("engine \"local\" has no devices of kind \"", config.device, "\"; expected \"cpu\" or \"reference\"");
     if (config.devices != 1) bad_value("engine \"local\" got devices = ", config.devices, "; expected 1");
-    if (config.threads < 0) bad_value("engine \"local\" got threads = ", config.threads, "; expected 0 (all cores) or more");
+    if (config.threads < 0)
+      bad_value("engine \"local\" got threads = ", config.threads, "; expected 0 (all cores) or more");
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     shared_->threads = config.threads > 0 ? config.threads : std::max(1, cores / config.devices);
   }
@@ -205,7 +214,8 @@ class LocalEngine : public Engine {
   std::shared_ptr<Shared> shared_;
 };
 
-const EngineRegistration registration("local", [](const EngineConfig& config) { return std::make_unique<LocalEngine>(config); });
+const EngineRegistration registration("local",
+                                      [](const EngineConfig& config) { return std::make_unique<LocalEngine>(config); });
 
 }  // namespace
 }  // namespace ff::local

@@ -1,5 +1,5 @@
-// The engine that executes nothing: it walks a plan and checks that every step reads the value that it means to, and that
-// no step overwrites what it reads. Tests run the plans of every model through it; it needs no device.
+// The engine that executes nothing: it walks a plan and checks that every step reads the value that it means to, and
+// that no step overwrites what it reads. Tests run the plans of every model through it; it needs no device.
 #include <algorithm>
 
 #include "base/error.h"
@@ -11,7 +11,10 @@ namespace {
 class Checker : public Executable {
  public:
   Checker(std::shared_ptr<const Plan> plan, State& state)
-      : Executable(std::move(plan)), held_(plan_->buffers.size(), kNothing), shown_(plan_->buffers.size(), kNothing), written_(plan_->buffers.size(), 0) {
+      : Executable(std::move(plan)),
+        held_(plan_->buffers.size(), kNothing),
+        shown_(plan_->buffers.size(), kNothing),
+        written_(plan_->buffers.size(), 0) {
     for (const Step& step : plan_->steps)
       for (const BufferId id : step.outputs)
         if (id >= 0) written_[id] |= written_[plan_->root(id)] |= 1u << static_cast<unsigned>(step.section);
@@ -29,7 +32,8 @@ class Checker : public Executable {
   void run(unsigned sections) override {
     // A state holds its own value again where the sections that change it start anew.
     for (BufferId id = 0; id < static_cast<BufferId>(held_.size()); ++id)
-      if (outlives(id) && ((sections & 1u) != 0 || (sections & written_[id]) != 0 || held_[id] == kNothing)) held_[id] = id;
+      if (outlives(id) && ((sections & 1u) != 0 || (sections & written_[id]) != 0 || held_[id] == kNothing))
+        held_[id] = id;
     for (const Step& step : plan_->steps) {
       if ((sections >> static_cast<unsigned>(step.section) & 1u) == 0) continue;
       for (const BufferId id : step.inputs) read(id, step.call.name);
@@ -54,8 +58,8 @@ class Checker : public Executable {
     return buffer.alias < 0 && (buffer.storage == Storage::state || buffer.storage == Storage::input);
   }
 
-  // The memory must hold the value of this very buffer, not that of another which shares it. A view, which no step writes,
-  // must always show the value that it showed first.
+  // The memory must hold the value of this very buffer, not that of another which shares it. A view, which no step
+  // writes, must always show the value that it showed first.
   void read(BufferId id, const std::string& who) {
     const BufferId held = held_[plan_->root(id)];
     const bool view = plan_->buffers[id].alias >= 0 && written_[id] == 0;
@@ -67,7 +71,8 @@ class Checker : public Executable {
   // Writing a temporary ends the life of every other that shares bytes with it.
   void write(BufferId id, const Step& step) {
     const BufferId made = plan_->root(id);
-    FF_CHECK(plan_->buffers[made].storage != Storage::input, step.call.name, " writes the input ", plan_->buffers[made].name);
+    FF_CHECK(plan_->buffers[made].storage != Storage::input, step.call.name, " writes the input ",
+             plan_->buffers[made].name);
     for (BufferId other = 0; other < static_cast<BufferId>(held_.size()); ++other)
       if (overlap(made, other)) held_[other] = kNothing;
     held_[made] = id;
@@ -80,7 +85,8 @@ class Checker : public Executable {
       for (const BufferId id : step.inputs)
         FF_CHECK(!overlap(made, plan_->root(id)), step.call.name, " overwrites its input ", plan_->buffers[id].name);
       for (size_t i = 0; i < k; ++i)
-        FF_CHECK(made == kNothing || step.outputs[i] < 0 || (plan_->root(step.outputs[i]) != made && !overlap(made, plan_->root(step.outputs[i]))),
+        FF_CHECK(made == kNothing || step.outputs[i] < 0 ||
+                     (plan_->root(step.outputs[i]) != made && !overlap(made, plan_->root(step.outputs[i]))),
                  step.call.name, ": outputs ", i, " and ", k, " share memory");
     }
   }
@@ -112,7 +118,8 @@ class NullEngine : public Engine {
   EngineConfig config_;
 };
 
-const EngineRegistration registration("null", [](const EngineConfig& config) { return std::make_unique<NullEngine>(config); });
+const EngineRegistration registration("null",
+                                      [](const EngineConfig& config) { return std::make_unique<NullEngine>(config); });
 
 }  // namespace
 }  // namespace ff

@@ -1,5 +1,5 @@
-// concat and split of images in blocked layouts: where every part is whole blocks of channels, the layout flows through.
-// Dense tensors are left to the reference kernels, which are plain copies.
+// concat and split of images in blocked layouts: where every part is whole blocks of channels, the layout flows
+// through. Dense tensors are left to the reference kernels, which are plain copies.
 #include <algorithm>
 #include <optional>
 
@@ -33,7 +33,8 @@ Layouts flowing(const OpCall& call, const std::vector<Layout>& inputs) {
   for (size_t i = 0; i < inputs.size() && !blocks; ++i) blocks = blocks_of(call.inputs[i], inputs[i]);
   if (!blocks) return dense_layouts(call);
   Layouts layouts;
-  for (const auto& [types, chosen] : {std::pair(&call.inputs, &layouts.inputs), std::pair(&call.outputs, &layouts.outputs)})
+  for (const auto& [types, chosen] :
+       {std::pair(&call.inputs, &layouts.inputs), std::pair(&call.outputs, &layouts.outputs)})
     for (const TensorType& type : *types) {
       if (type.shape[1] % blocks->channels != 0) return dense_layouts(call);
       chosen->push_back(layout_of(type, tagged(type, blocks->tag)));
@@ -56,8 +57,8 @@ Primitive concat(const OpCall& call, const Layouts& layouts) {
   return describe<dnnl::concat>({dnnl_engine(), whole, axis_of(call), parts, user_scratchpad()}, std::move(args));
 }
 
-// A reorder per part, out of the middle of the whole. The pointer moves and not the descriptor, whose size oneDNN does not
-// tell when it has an offset.
+// A reorder per part, out of the middle of the whole. The pointer moves and not the descriptor, whose size oneDNN does
+// not tell when it has an offset.
 class Split : public Kernel {
  public:
   explicit Split(const BindContext& context) {
@@ -109,8 +110,11 @@ KernelDef kernel(const std::string& op, std::function<std::unique_ptr<Kernel>(co
 }
 
 std::vector<KernelDef> concat_kernels() {
-  KernelDef joined = kernel("concat", [](const BindContext& context) { return bind_primitive(concat(context.call, context.layouts)); });
-  joined.scratch = [](const OpCall& call, const Layouts& layouts) { return all_dense(layouts) ? 0 : concat(call, layouts).scratch; };
+  KernelDef joined = kernel(
+      "concat", [](const BindContext& context) { return bind_primitive(concat(context.call, context.layouts)); });
+  joined.scratch = [](const OpCall& call, const Layouts& layouts) {
+    return all_dense(layouts) ? 0 : concat(call, layouts).scratch;
+  };
   return {joined, kernel("split", [](const BindContext& context) { return std::make_unique<Split>(context); })};
 }
 REGISTER_KERNELS(concat_kernels);

@@ -11,18 +11,30 @@ namespace {
 
 const char* isa_name(dnnl::cpu_isa isa) {
   switch (isa) {
-    case dnnl::cpu_isa::sse41: return "SSE4.1";
-    case dnnl::cpu_isa::avx: return "AVX";
-    case dnnl::cpu_isa::avx2: return "AVX2";
-    case dnnl::cpu_isa::avx2_vnni: return "AVX2 with VNNI";
-    case dnnl::cpu_isa::avx2_vnni_2: return "AVX2 with VNNI, bfloat16 and float16 conversion";
-    case dnnl::cpu_isa::avx512_core: return "AVX-512";
-    case dnnl::cpu_isa::avx512_core_vnni: return "AVX-512 with VNNI";
-    case dnnl::cpu_isa::avx512_core_bf16: return "AVX-512 with bfloat16";
-    case dnnl::cpu_isa::avx512_core_fp16: return "AVX-512 with float16";
-    case dnnl::cpu_isa::avx512_core_amx: return "AVX-512 with AMX";
-    case dnnl::cpu_isa::avx512_core_amx_fp16: return "AVX-512 with AMX and float16";
-    default: return "unknown";
+    case dnnl::cpu_isa::sse41:
+      return "SSE4.1";
+    case dnnl::cpu_isa::avx:
+      return "AVX";
+    case dnnl::cpu_isa::avx2:
+      return "AVX2";
+    case dnnl::cpu_isa::avx2_vnni:
+      return "AVX2 with VNNI";
+    case dnnl::cpu_isa::avx2_vnni_2:
+      return "AVX2 with VNNI, bfloat16 and float16 conversion";
+    case dnnl::cpu_isa::avx512_core:
+      return "AVX-512";
+    case dnnl::cpu_isa::avx512_core_vnni:
+      return "AVX-512 with VNNI";
+    case dnnl::cpu_isa::avx512_core_bf16:
+      return "AVX-512 with bfloat16";
+    case dnnl::cpu_isa::avx512_core_fp16:
+      return "AVX-512 with float16";
+    case dnnl::cpu_isa::avx512_core_amx:
+      return "AVX-512 with AMX";
+    case dnnl::cpu_isa::avx512_core_amx_fp16:
+      return "AVX-512 with AMX and float16";
+    default:
+      return "unknown";
   }
 }
 
@@ -44,7 +56,8 @@ const char* own_isa() {
 std::string describe_cpu() {
   const dnnl_version_t* version = dnnl_version();
   return cat(model_name(), "; oneDNN ", version->major, ".", version->minor, ".", version->patch, " uses ",
-             isa_name(dnnl::get_effective_cpu_isa()), ", own kernels use ", own_isa(), "; ", thread_count(), " threads");
+             isa_name(dnnl::get_effective_cpu_isa()), ", own kernels use ", own_isa(), "; ", thread_count(),
+             " threads");
 }
 
 }  // namespace ff

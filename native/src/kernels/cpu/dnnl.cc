@@ -6,7 +6,8 @@ namespace ff::cpu {
 namespace {
 
 struct DnnlLayout : LayoutInfo {
-  DnnlLayout(std::string name, const dnnl::memory::desc& desc) : LayoutInfo(std::move(name), desc.get_size()), desc(desc) {}
+  DnnlLayout(std::string name, const dnnl::memory::desc& desc)
+      : LayoutInfo(std::move(name), desc.get_size()), desc(desc) {}
   dnnl::memory::desc desc;
 };
 
@@ -16,8 +17,8 @@ dnnl::memory::dims dims_of(const TensorType& type) {
 
 // Strides and inner blocks say all about a blocked layout of a given tensor type.
 std::string name_of_desc(const dnnl::memory::desc& desc) {
-  return cat("s", join(desc.get_strides(), "."), "|p", join(desc.get_padded_dims(), "."), "|b", join(desc.get_inner_blks(), "."), "@",
-             join(desc.get_inner_idxs(), "."));
+  return cat("s", join(desc.get_strides(), "."), "|p", join(desc.get_padded_dims(), "."), "|b",
+             join(desc.get_inner_blks(), "."), "@", join(desc.get_inner_idxs(), "."));
 }
 
 dnnl::stream& stream() {
@@ -38,13 +39,20 @@ bool dnnl_dtype(DType dtype) { return dtype == DType::float32; }
 dnnl::memory::data_type data_type(DType dtype) {
   using T = dnnl::memory::data_type;
   switch (dtype) {
-    case DType::float32: return T::f32;
-    case DType::bfloat16: return T::bf16;
-    case DType::float16: return T::f16;
-    case DType::int32: return T::s32;
-    case DType::float64: return T::f64;
-    case DType::opaque: return T::u8;
-    default: FF_CHECK(false, "oneDNN has no dtype ", name_of(dtype));
+    case DType::float32:
+      return T::f32;
+    case DType::bfloat16:
+      return T::bf16;
+    case DType::float16:
+      return T::f16;
+    case DType::int32:
+      return T::s32;
+    case DType::float64:
+      return T::f64;
+    case DType::opaque:
+      return T::u8;
+    default:
+      FF_CHECK(false, "oneDNN has no dtype ", name_of(dtype));
   }
 }
 
@@ -55,7 +63,9 @@ dnnl::memory::desc dense_desc(const TensorType& type) {
   return {dims, data_type(type.dtype), strides};
 }
 
-dnnl::memory::desc any_desc(const TensorType& type) { return {dims_of(type), data_type(type.dtype), dnnl::memory::format_tag::any}; }
+dnnl::memory::desc any_desc(const TensorType& type) {
+  return {dims_of(type), data_type(type.dtype), dnnl::memory::format_tag::any};
+}
 
 dnnl::memory::desc desc_of(const TensorType& type, const Layout& layout) {
   if (layout.dense()) return dense_desc(type);
@@ -87,8 +97,8 @@ void PrimitiveKernel::run(const RunArgs& args) {
                                                         : static_cast<char*>(args.scratch) + bound.index;
       bound.memory.set_data_handle(pointer);
     }
-    const dnnl_status_t status =
-        dnnl_primitive_execute(stage.primitive.get(), stream().get(), static_cast<int>(stage.exec.size()), stage.exec.data());
+    const dnnl_status_t status = dnnl_primitive_execute(stage.primitive.get(), stream().get(),
+                                                        static_cast<int>(stage.exec.size()), stage.exec.data());
     FF_CHECK(status == dnnl_success, "oneDNN status ", static_cast<int>(status));
   }
 }
@@ -97,7 +107,9 @@ Arg in(int dnnl_arg, int index, const dnnl::memory::desc& desc) { return {dnnl_a
 
 Arg out(int dnnl_arg, int index, const dnnl::memory::desc& desc) { return {dnnl_arg, Arg::From::output, index, desc}; }
 
-Arg scratch(const dnnl::memory::desc& desc, int offset) { return {DNNL_ARG_SCRATCHPAD, Arg::From::scratch, offset, desc}; }
+Arg scratch(const dnnl::memory::desc& desc, int offset) {
+  return {DNNL_ARG_SCRATCHPAD, Arg::From::scratch, offset, desc};
+}
 
 dnnl::primitive_attr user_scratchpad() {
   dnnl::primitive_attr attr;

@@ -32,7 +32,7 @@ struct Arg {
   enum class From { input, output, scratch };
   int dnnl_arg;  // DNNL_ARG_SRC, ...
   From from;
-  int index = 0;      // of the input or output; byte offset into the scratch
+  int index = 0;  // of the input or output; byte offset into the scratch
   dnnl::memory::desc desc;
 };
 

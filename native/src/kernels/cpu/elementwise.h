@@ -5,8 +5,8 @@
 
 namespace ff::cpu {
 
-// All operands in the first layout among the inputs' that is not dense. Blocked layouts pad channels with zeros, which an
-// op that does not keep zeros would spoil: it gets such tensors dense.
+// All operands in the first layout among the inputs' that is not dense. Blocked layouts pad channels with zeros, which
+// an op that does not keep zeros would spoil: it gets such tensors dense.
 Layouts shared_layout(const OpCall& call, const std::vector<Layout>& inputs, bool keeps_zero);
 
 // The kernel of an op whose operands are all of one type.

@@ -1,5 +1,5 @@
-// Cross-entropies over classes and their gradients, from scores with the softmax inside: per row one pass for the largest
-// score, one for the sum of exponentials, one for the gradient.
+// Cross-entropies over classes and their gradients, from scores with the softmax inside: per row one pass for the
+// largest score, one for the sum of exponentials, one for the gradient.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -12,26 +12,29 @@
 namespace ff::cpu {
 namespace {
 
-constexpr int64_t kGrain = 4096;    // elements
-constexpr float kLeast = 1e-12f;    // of a probability whose logarithm is taken
+constexpr int64_t kGrain = 4096;  // elements
+constexpr float kLeast = 1e-12f;  // of a probability whose logarithm is taken
 
 // As integers, negative floats grow with their magnitude. Below -88, where exp is no normal number any more, all are
-// taken for -88, whose exp comes out as 0; a NaN stays. Comparing floats would keep loops from being vectorised: it may trap.
+// taken for -88, whose exp comes out as 0; a NaN stays. Comparing floats would keep loops from being vectorised: it may
+// trap.
 __attribute__((always_inline)) inline float bounded(float x) {
-  constexpr auto kLowest = std::bit_cast<int32_t>(-88.0f), kInfinite = std::bit_cast<int32_t>(-std::numeric_limits<float>::infinity());
+  constexpr auto kLowest = std::bit_cast<int32_t>(-88.0f),
+                 kInfinite = std::bit_cast<int32_t>(-std::numeric_limits<float>::infinity());
   const auto bits = std::bit_cast<int32_t>(x);
   return std::bit_cast<float>((bits > kLowest) & (bits <= kInfinite) ? kLowest : bits);
 }
 
-// exp for x <= 0, to two units in the last place, in operations that vectorise: 2^n times the series of the rest, n taken
-// from the mantissa of a sum so large that it holds no fraction.
+// exp for x <= 0, to two units in the last place, in operations that vectorise: 2^n times the series of the rest, n
+// taken from the mantissa of a sum so large that it holds no fraction.
 __attribute__((always_inline)) inline float exp_of(float x) {
   constexpr float kRound = 0x1.8p23f, kLog2E = 1.44269504f, kLn2High = 0x1.62e4p-1f, kLn2Low = 0x1.7f7d1cp-20f;
   x = bounded(x);
   const float shifted = x * kLog2E + kRound;
   const float n = shifted - kRound;
   const float r = (x - n * kLn2High) - n * kLn2Low;
-  const float series = 1 + r * (1 + r * (1 / 2.f + r * (1 / 6.f + r * (1 / 24.f + r * (1 / 120.f + r * (1 / 720.f + r / 5040.f))))));
+  const float series =
+      1 + r * (1 + r * (1 / 2.f + r * (1 / 6.f + r * (1 / 24.f + r * (1 / 120.f + r * (1 / 720.f + r / 5040.f))))));
   const int32_t exponent = std::bit_cast<int32_t>(shifted) - std::bit_cast<int32_t>(kRound) + 127;
   return series * std::bit_cast<float>(exponent << 23);
 }
@@ -89,7 +92,9 @@ struct Dense {
   float smoothing;
 
   Dense(const OpCall& call, const Rows& rows, const RunArgs& args)
-      : labels(args.input<float>(1)), classes(rows.classes), smoothing(static_cast<float>(call.attrs.real("label_smoothing"))) {}
+      : labels(args.input<float>(1)),
+        classes(rows.classes),
+        smoothing(static_cast<float>(call.attrs.real("label_smoothing"))) {}
 
   float spread() const { return smoothing / static_cast<float>(classes); }
   double loss(int64_t row, const float* x) const {

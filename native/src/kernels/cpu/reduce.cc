@@ -1,7 +1,7 @@
 // Sums and means over axes. oneDNN reduces fast along the last axis only; these loops read the input in its order.
+#include "kernels/reduce.h"
 #include "kernels/cpu/primitive.h"
 #include "kernels/cpu/simd.h"
-#include "kernels/reduce.h"
 #include "kernels/sum.h"
 
 namespace ff::cpu {
@@ -47,8 +47,10 @@ void sum_rows(const Reduction& r, const float* x, float* y, double scale) {
   };
   if (r.outputs.total() < kFew && elements > kGrain) {
     r.outputs.range(0, r.outputs.total(), each([&](const float* first) {
-      return chunked_sum<double>(elements, kGrain, [&](int64_t begin, int64_t end) { return sum_elements(r.elements, first, begin, end); });
-    }));
+                      return chunked_sum<double>(elements, kGrain, [&](int64_t begin, int64_t end) {
+                        return sum_elements(r.elements, first, begin, end);
+                      });
+                    }));
   } else {
     r.outputs.run(std::max<int64_t>(1, kGrain / std::max<int64_t>(elements, 1)),
                   each([&](const float* first) { return sum_elements(r.elements, first, 0, elements); }));

@@ -35,7 +35,9 @@ Primitive transpose(const OpCall& call, const Layouts&) {
   return reorder_of(Desc(y.shape, data_type(y.dtype), strides), dense_desc(y));
 }
 
-std::vector<KernelDef> reorder_kernels() { return {primitive_kernel("reorder", reorder), primitive_kernel("transpose", transpose)}; }
+std::vector<KernelDef> reorder_kernels() {
+  return {primitive_kernel("reorder", reorder), primitive_kernel("transpose", transpose)};
+}
 REGISTER_KERNELS(reorder_kernels);
 
 }  // namespace

@@ -39,9 +39,12 @@ const Row kRows[] = {
     {"abs", A::eltwise_abs, A::eltwise_abs, false, true, none},
     {"square", A::eltwise_square, A::eltwise_square, false, true, none},
     {"negative", A::eltwise_linear, A::undef, false, true, [](const Attrs&) { return Coefficients{-1, 0}; }},
-    {"scalar_add", A::eltwise_linear, A::undef, false, false, [](const Attrs& a) { return Coefficients{1, a.real("scalar")}; }},
-    {"scalar_sub", A::eltwise_linear, A::undef, false, false, [](const Attrs& a) { return Coefficients{1, -a.real("scalar")}; }},
-    {"scalar_multiply", A::eltwise_linear, A::undef, false, true, [](const Attrs& a) { return Coefficients{a.real("scalar"), 0}; }},
+    {"scalar_add", A::eltwise_linear, A::undef, false, false,
+     [](const Attrs& a) { return Coefficients{1, a.real("scalar")}; }},
+    {"scalar_sub", A::eltwise_linear, A::undef, false, false,
+     [](const Attrs& a) { return Coefficients{1, -a.real("scalar")}; }},
+    {"scalar_multiply", A::eltwise_linear, A::undef, false, true,
+     [](const Attrs& a) { return Coefficients{a.real("scalar"), 0}; }},
     {"scalar_true_divide", A::eltwise_linear, A::undef, false, true,
      [](const Attrs& a) { return Coefficients{1 / a.real("scalar"), 0}; }},
 };
@@ -53,26 +56,30 @@ A variant(A algorithm, const Attrs& attrs) {
 
 Forward::primitive_desc forward_pd(const Row& row, A algorithm, const OpCall& call, const Desc& desc) {
   const Coefficients c = row.coefficients(call.attrs);
-  return {dnnl_engine(), dnnl::prop_kind::forward_training, variant(algorithm, call.attrs), desc, desc,
-          static_cast<float>(c.alpha), static_cast<float>(c.beta), user_scratchpad()};
+  return {dnnl_engine(), dnnl::prop_kind::forward_training, variant(algorithm, call.attrs), desc,
+          desc,          static_cast<float>(c.alpha),       static_cast<float>(c.beta),     user_scratchpad()};
 }
 
 KernelDef forward_kernel(const Row& row) {
   return elementwise_kernel(row.op, row.keeps_zero, [&row](const OpCall& call, const Layouts& layouts) {
     const Desc desc = desc_of(call.inputs[0], layouts.inputs[0]);
-    return describe<Forward>(forward_pd(row, row.forward, call, desc), {in(DNNL_ARG_SRC, 0, desc), out(DNNL_ARG_DST, 0, desc)});
+    return describe<Forward>(forward_pd(row, row.forward, call, desc),
+                             {in(DNNL_ARG_SRC, 0, desc), out(DNNL_ARG_DST, 0, desc)});
   });
 }
 
 KernelDef backward_kernel(const Row& row) {
-  return elementwise_kernel(std::string(row.op) + "_grad", row.keeps_zero, [&row](const OpCall& call, const Layouts& layouts) {
-    const Desc desc = desc_of(call.inputs[0], layouts.inputs[0]);
-    const Coefficients c = row.coefficients(call.attrs);
-    const Backward::primitive_desc pd(dnnl_engine(), variant(row.backward, call.attrs), desc, desc, desc, static_cast<float>(c.alpha),
-                                      static_cast<float>(c.beta), forward_pd(row, row.backward, call, desc), user_scratchpad());
-    const int data = row.reads_y ? DNNL_ARG_DST : DNNL_ARG_SRC;
-    return describe<Backward>(pd, {in(DNNL_ARG_DIFF_DST, 0, desc), in(data, 1, desc), out(DNNL_ARG_DIFF_SRC, 0, desc)});
-  });
+  return elementwise_kernel(
+      std::string(row.op) + "_grad", row.keeps_zero, [&row](const OpCall& call, const Layouts& layouts) {
+        const Desc desc = desc_of(call.inputs[0], layouts.inputs[0]);
+        const Coefficients c = row.coefficients(call.attrs);
+        const Backward::primitive_desc pd(dnnl_engine(), variant(row.backward, call.attrs), desc, desc, desc,
+                                          static_cast<float>(c.alpha), static_cast<float>(c.beta),
+                                          forward_pd(row, row.backward, call, desc), user_scratchpad());
+        const int data = row.reads_y ? DNNL_ARG_DST : DNNL_ARG_SRC;
+        return describe<Backward>(pd,
+                                  {in(DNNL_ARG_DIFF_DST, 0, desc), in(data, 1, desc), out(DNNL_ARG_DIFF_SRC, 0, desc)});
+      });
 }
 
 std::vector<KernelDef> unary_kernels() {

@@ -22,7 +22,8 @@ struct Momentum {
   float own;
 };
 
-FF_SIMD void descend_with(const Momentum& c, const float* w, const float* g, const float* v, float* w_new, float* v_new, int64_t n) {
+FF_SIMD void descend_with(const Momentum& c, const float* w, const float* g, const float* v, float* w_new, float* v_new,
+                          int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
     const float slope = g[i] + c.decay * w[i];
@@ -36,8 +37,8 @@ struct AdamStep {
   float rate, decay, keep1, keep2, epsilon;
 };
 
-FF_SIMD void adam_range(const AdamStep& c, const float* w, const float* g, const float* m, const float* v, float* w_new, float* m_new,
-                        float* v_new, int64_t n) {
+FF_SIMD void adam_range(const AdamStep& c, const float* w, const float* g, const float* m, const float* v, float* w_new,
+                        float* m_new, float* v_new, int64_t n) {
 #pragma omp simd
   for (int64_t i = 0; i < n; ++i) {
     const float slope = g[i] + c.decay * w[i];
@@ -74,22 +75,25 @@ RunFn sgd(const OpCall& call) {
     Momentum now = c;
     now.rate = static_cast<float>(*args.input<double>(2));
     parallel_for(n, kGrain, [&](int64_t b, int64_t e) {
-      descend_with(now, args.input<float>(0) + b, args.input<float>(1) + b, args.input<float>(4) + b, args.output<float>(0) + b,
-                   args.output<float>(1) + b, e - b);
+      descend_with(now, args.input<float>(0) + b, args.input<float>(1) + b, args.input<float>(4) + b,
+                   args.output<float>(0) + b, args.output<float>(1) + b, e - b);
     });
   };
 }
 
 RunFn adam(const OpCall& call) {
   const double beta1 = call.attrs.real("beta1"), beta2 = call.attrs.real("beta2");
-  const AdamStep c{0, attr(call, "weight_decay"), static_cast<float>(beta1), static_cast<float>(beta2), attr(call, "epsilon")};
+  const AdamStep c{0, attr(call, "weight_decay"), static_cast<float>(beta1), static_cast<float>(beta2),
+                   attr(call, "epsilon")};
   return [n = call.outputs[0].numel(), c, beta1, beta2](const RunArgs& args) {
     const auto t = static_cast<double>(*args.input<int64_t>(3) + 1);
     AdamStep now = c;
-    now.rate = static_cast<float>(*args.input<double>(2) * std::sqrt(1 - std::pow(beta2, t)) / (1 - std::pow(beta1, t)));
+    now.rate =
+        static_cast<float>(*args.input<double>(2) * std::sqrt(1 - std::pow(beta2, t)) / (1 - std::pow(beta1, t)));
     parallel_for(n, kGrain, [&](int64_t b, int64_t e) {
-      adam_range(now, args.input<float>(0) + b, args.input<float>(1) + b, args.input<float>(4) + b, args.input<float>(5) + b,
-                 args.output<float>(0) + b, args.output<float>(1) + b, args.output<float>(2) + b, e - b);
+      adam_range(now, args.input<float>(0) + b, args.input<float>(1) + b, args.input<float>(4) + b,
+                 args.input<float>(5) + b, args.output<float>(0) + b, args.output<float>(1) + b,
+                 args.output<float>(2) + b, e - b);
     });
   };
 }
@@ -111,7 +115,9 @@ KernelDef kernel(const std::string& op, RunFn (*bind)(const OpCall&)) {
   return def;
 }
 
-std::vector<KernelDef> update_kernels() { return {kernel("sgd", sgd), kernel("adam", adam), kernel("regularize", regularize)}; }
+std::vector<KernelDef> update_kernels() {
+  return {kernel("sgd", sgd), kernel("adam", adam), kernel("regularize", regularize)};
+}
 REGISTER_KERNELS(update_kernels);
 
 }  // namespace

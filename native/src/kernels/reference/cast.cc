@@ -40,9 +40,7 @@ std::unique_ptr<Kernel> bind_cast(const BindContext& context) {
   });
 }
 
-std::vector<KernelDef> cast_kernels() {
-  return {define("cast", bind_cast)};
-}
+std::vector<KernelDef> cast_kernels() { return {define("cast", bind_cast)}; }
 REGISTER_KERNELS(cast_kernels);
 
 }  // namespace

@@ -111,7 +111,8 @@ void cross_entropy_grad(auto zero, const OpCall& call, const RunArgs& args) {
 double divisor(const OpCall& call, bool per_sample) {
   const Shape& shape = call.inputs[0].shape;
   int64_t count = 1;
-  for (size_t d = 0; d < (per_sample ? 1 : shape.size()); ++d) count *= call.box.empty() ? shape[d] : call.box[d].global;
+  for (size_t d = 0; d < (per_sample ? 1 : shape.size()); ++d)
+    count *= call.box.empty() ? shape[d] : call.box[d].global;
   return static_cast<double>(std::max<int64_t>(count, 1));
 }
 
@@ -168,18 +169,22 @@ double binary_entropy_slope(double p, double y, bool logits) {
 std::vector<KernelDef> loss_kernels() {
   std::vector<KernelDef> kernels;
   for (const char* name : {"categorical_crossentropy", "sparse_categorical_crossentropy"}) {
-    kernels.push_back(float_kernel(name, [](auto zero, const auto& call, const auto& args) { cross_entropy(zero, call, args); }));
-    kernels.push_back(float_kernel(std::string(name) + "_grad",
-                                   [](auto zero, const auto& call, const auto& args) { cross_entropy_grad(zero, call, args); }));
+    kernels.push_back(
+        float_kernel(name, [](auto zero, const auto& call, const auto& args) { cross_entropy(zero, call, args); }));
+    kernels.push_back(float_kernel(std::string(name) + "_grad", [](auto zero, const auto& call, const auto& args) {
+      cross_entropy_grad(zero, call, args);
+    }));
   }
   const auto row = [&](const std::string& name, auto value, auto slope) {
     kernels.push_back(loss(name, value));
     kernels.push_back(loss_grad(name + "_grad", slope));
   };
   row("binary_crossentropy", binary_entropy, binary_entropy_slope);
-  row("mean_squared_error", [](double p, double y, bool) { return (p - y) * (p - y); },
+  row(
+      "mean_squared_error", [](double p, double y, bool) { return (p - y) * (p - y); },
       [](double p, double y, bool) { return 2 * (p - y); });
-  row("mean_absolute_error", [](double p, double y, bool) { return std::abs(p - y); },
+  row(
+      "mean_absolute_error", [](double p, double y, bool) { return std::abs(p - y); },
       [](double p, double y, bool) { return static_cast<double>((p > y) - (p < y)); });
   row("identity_loss", [](double p, double, bool) { return p; }, [](double, double, bool) { return 1.0; });
   return kernels;

@@ -13,7 +13,9 @@ namespace {
 struct Totals {
   double samples = 0, loss = 0, correct = 0, categorical = 0, sparse = 0, squared = 0, root = 0, absolute = 0;
 
-  std::array<double, 8> values() const { return {samples, loss, correct, categorical, sparse, squared, root, absolute}; }
+  std::array<double, 8> values() const {
+    return {samples, loss, correct, categorical, sparse, squared, root, absolute};
+  }
   Totals& operator+=(const Totals& other) {
     samples += other.samples;
     loss += other.loss;
@@ -33,7 +35,8 @@ struct Wanted {
       : accuracy(attrs.flag("accuracy")),
         categorical(attrs.flag("categorical_crossentropy")),
         sparse(attrs.flag("sparse_categorical_crossentropy")),
-        errors(attrs.flag("mean_squared_error") || attrs.flag("root_mean_squared_error") || attrs.flag("mean_absolute_error")) {}
+        errors(attrs.flag("mean_squared_error") || attrs.flag("root_mean_squared_error") ||
+               attrs.flag("mean_absolute_error")) {}
   bool accuracy, categorical, sparse, errors;
 };
 
@@ -46,7 +49,9 @@ struct RowLabel {
   int64_t classes;
 
   static constexpr bool kIds = std::is_integral_v<L>;
-  double at(int64_t c) const { return kIds && classes > 1 ? static_cast<double>(c == truth()) : static_cast<double>(label[c]); }
+  double at(int64_t c) const {
+    return kIds && classes > 1 ? static_cast<double>(c == truth()) : static_cast<double>(label[c]);
+  }
   int64_t truth() const {
     if constexpr (kIds) return *label;
     return std::max_element(label, label + classes) - label;
@@ -98,12 +103,14 @@ Totals of_batch(const OpCall& call, const RunArgs& args) {
   if constexpr (std::is_integral_v<L>)
     if (rows.classes > 1) check_labels(call, labels, rows);
   const Wanted wanted(call.attrs);
-  Totals totals = chunked_sum<Totals>(rows.count, 1 + 1024 / std::max<int64_t>(rows.classes, 1), [&](int64_t begin, int64_t end) {
-    Totals sums;
-    for (int64_t row = begin; row < end; ++row)
-      sums += of_row(prediction + row * rows.classes, RowLabel<L>{labels + row * (ids ? 1 : rows.classes), rows.classes}, wanted);
-    return sums;
-  });
+  Totals totals =
+      chunked_sum<Totals>(rows.count, 1 + 1024 / std::max<int64_t>(rows.classes, 1), [&](int64_t begin, int64_t end) {
+        Totals sums;
+        for (int64_t row = begin; row < end; ++row)
+          sums += of_row(prediction + row * rows.classes,
+                         RowLabel<L>{labels + row * (ids ? 1 : rows.classes), rows.classes}, wanted);
+        return sums;
+      });
   totals.loss = totals.samples * *args.input<T>(2);
   return totals;
 }
@@ -115,9 +122,10 @@ bool first_part(const Box& box) {
 
 void metrics(auto zero, const OpCall& call, const RunArgs& args) {
   using T = decltype(zero);
-  const Totals totals = call.attrs.flag("sparse") ? dispatch_index(call.inputs[1].dtype,
-                                                                   [&](auto id) { return of_batch<T, decltype(id)>(call, args); })
-                                                  : of_batch<T, T>(call, args);
+  const Totals totals =
+      call.attrs.flag("sparse")
+          ? dispatch_index(call.inputs[1].dtype, [&](auto id) { return of_batch<T, decltype(id)>(call, args); })
+          : of_batch<T, T>(call, args);
   const std::array<double, 8> sums = totals.values();
   const bool carries = first_part(call.box);
   for (int i = 0; i < 8; ++i) args.output<double>(0)[i] = sums[i] + (carries ? args.input<double>(3)[i] : 0);

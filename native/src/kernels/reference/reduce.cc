@@ -100,8 +100,10 @@ T highest(T) {
 std::vector<KernelDef> reduce_kernels() {
   return {sum("reduce_sum", false),
           sum("reduce_mean", true),
-          extremum("reduce_max", [](auto a, auto b) { return a > b; }, [](auto zero) { return lowest(zero); }),
-          extremum("reduce_min", [](auto a, auto b) { return a < b; }, [](auto zero) { return highest(zero); }),
+          extremum(
+              "reduce_max", [](auto a, auto b) { return a > b; }, [](auto zero) { return lowest(zero); }),
+          extremum(
+              "reduce_min", [](auto a, auto b) { return a < b; }, [](auto zero) { return highest(zero); }),
           define("reduce_max_grad", bind_extremum_grad, float_output),
           define("reduce_min_grad", bind_extremum_grad, float_output)};
 }

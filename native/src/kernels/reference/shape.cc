@@ -13,8 +13,8 @@ std::unique_ptr<Kernel> bind_copy(const BindContext& context) {
 
 std::unique_ptr<Kernel> bind_reorder(const BindContext& context) {
   FF_CHECK(context.layouts.inputs[0].dense() && context.layouts.outputs[0].dense(), context.call.name,
-           ": no kernel between layouts ", context.layouts.inputs[0].name(), " and ", context.layouts.outputs[0].name(), " of ",
-           to_string(context.call.inputs[0]));
+           ": no kernel between layouts ", context.layouts.inputs[0].name(), " and ", context.layouts.outputs[0].name(),
+           " of ", to_string(context.call.inputs[0]));
   return bind_copy(context);
 }
 
@@ -41,7 +41,8 @@ std::unique_ptr<Kernel> bind_transpose(const BindContext& context) {
   const TensorType& x = context.call.inputs[0];
   const Shape dense = dense_strides(x.shape);
   Shape strides;
-  for (const int64_t axis : context.call.attrs.ints("perm")) strides.push_back(dense[normal_axis(axis, x.rank(), context.call.name)]);
+  for (const int64_t axis : context.call.attrs.ints("perm"))
+    strides.push_back(dense[normal_axis(axis, x.rank(), context.call.name)]);
   return bind_gather(context.call.outputs[0], strides);
 }
 
@@ -97,16 +98,16 @@ std::unique_ptr<Kernel> bind_split(const BindContext& context) {
   return make_kernel([pieces](const RunArgs& args) {
     pieces.run([&](size_t i, int64_t to, int64_t from, int64_t bytes) {
       // An output that nobody reads has no memory.
-      if (args.out[i] != nullptr) copy_bytes(args.output<char>(static_cast<int>(i)) + to, args.input<char>(0) + from, bytes);
+      if (args.out[i] != nullptr)
+        copy_bytes(args.output<char>(static_cast<int>(i)) + to, args.input<char>(0) + from, bytes);
     });
   });
 }
 
 std::vector<KernelDef> shape_kernels() {
-  return {define("reorder", bind_reorder), define("identity", bind_copy),   define("flat", bind_copy),
-          define("reshape", bind_copy),    define("transpose", bind_transpose),
-          define("concat", bind_concat),   define("split", bind_split),
-          define("broadcast_to", bind_broadcast)};
+  return {define("reorder", bind_reorder), define("identity", bind_copy),         define("flat", bind_copy),
+          define("reshape", bind_copy),    define("transpose", bind_transpose),   define("concat", bind_concat),
+          define("split", bind_split),     define("broadcast_to", bind_broadcast)};
 }
 REGISTER_KERNELS(shape_kernels);
 

@@ -38,7 +38,9 @@ std::unique_ptr<Kernel> bind_constant(const BindContext& context) {
 using Draw = std::function<double(RandomStream&, uint64_t element)>;
 
 Draw uniform(double low, double high) {
-  return [=](RandomStream& random, uint64_t element) { return low + (high - low) * static_cast<double>(random.uniform(element)); };
+  return [=](RandomStream& random, uint64_t element) {
+    return low + (high - low) * static_cast<double>(random.uniform(element));
+  };
 }
 
 Draw normal(double mean, double stddev) {
@@ -82,7 +84,9 @@ Fans fans(const OpCall& call) {
 // Glorot and Bengio (2010), He et al. (2015), LeCun et al. (1998): a variance from the fans.
 Draw scaled(const OpCall& call, const std::string& name) {
   const Fans fan = fans(call);
-  const double variance = name.starts_with("glorot") ? 2 / (fan.in + fan.out) : name.starts_with("he") ? 2 / fan.in : 1 / fan.in;
+  const double variance = name.starts_with("glorot") ? 2 / (fan.in + fan.out)
+                          : name.starts_with("he")   ? 2 / fan.in
+                                                     : 1 / fan.in;
   if (name.ends_with("uniform")) return uniform(-std::sqrt(3 * variance), std::sqrt(3 * variance));
   // The standard deviation of a standard normal that is cut at 2: the wider curve has the wanted one after the cut.
   constexpr double kCutDeviation = 0.8796256610342398;
@@ -124,15 +128,15 @@ std::unique_ptr<Kernel> bind_initialize(const BindContext& context) {
       walk.run(kGrain, [&, step = walk.stride()[1]](const auto& offset, int64_t n) {
         RandomStream random = stream;
         T* y = args.output<T>(0) + offset[0];
-        for (int64_t i = 0; i < n; ++i) y[i] = from_double<T>(draw(random, static_cast<uint64_t>(origin + offset[1] + i * step)));
+        for (int64_t i = 0; i < n; ++i)
+          y[i] = from_double<T>(draw(random, static_cast<uint64_t>(origin + offset[1] + i * step)));
       });
     });
   });
 }
 
 std::vector<KernelDef> source_kernels() {
-  return {define("constant", bind_constant),
-          define("initialize", bind_initialize)};
+  return {define("constant", bind_constant), define("initialize", bind_initialize)};
 }
 REGISTER_KERNELS(source_kernels);
 

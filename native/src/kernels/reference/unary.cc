@@ -93,23 +93,31 @@ std::vector<KernelDef> unary_kernels() {
   row("relu", [](auto x, auto) { return x < 0 ? 0 : x; }, [](auto dy, auto y, auto) { return y > 0 ? dy : 0; });
   row("sigmoid", [](auto x, auto) { return sigmoid(x); }, [](auto dy, auto y, auto) { return dy * y * (1 - y); });
   row("tanh", [](auto x, auto) { return std::tanh(x); }, [](auto dy, auto y, auto) { return dy * (1 - y * y); });
-  row("elu", [](auto x, auto p) { return x > 0 ? x : p * std::expm1(x); },
+  row(
+      "elu", [](auto x, auto p) { return x > 0 ? x : p * std::expm1(x); },
       [](auto dy, auto y, auto p) { return y > 0 ? dy : dy * (y + p); });
   row("exp", [](auto x, auto) { return std::exp(x); }, [](auto dy, auto y, auto) { return dy * y; });
   row("sqrt", [](auto x, auto) { return std::sqrt(x); }, [](auto dy, auto y, auto) { return dy / (2 * y); });
-  row("rsqrt", [](auto x, auto) { return 1 / std::sqrt(x); }, [](auto dy, auto y, auto) { return -dy * y * y * y / 2; });
+  row(
+      "rsqrt", [](auto x, auto) { return 1 / std::sqrt(x); },
+      [](auto dy, auto y, auto) { return -dy * y * y * y / 2; });
   // Gradients from the input.
-  row("gelu", [](auto x, auto p) { return x * Gelu<decltype(x + 0.0f)>::gate(x, p != 0); },
+  row(
+      "gelu", [](auto x, auto p) { return x * Gelu<decltype(x + 0.0f)>::gate(x, p != 0); },
       [](auto dy, auto x, auto p) { return dy * Gelu<decltype(x)>::derivative(x, p != 0); });
-  row("leaky_relu", [](auto x, auto p) { return x > 0 ? x : p * x; }, [](auto dy, auto x, auto p) { return x > 0 ? dy : p * dy; });
-  row("silu", [](auto x, auto) { return x * sigmoid(x); },
+  row(
+      "leaky_relu", [](auto x, auto p) { return x > 0 ? x : p * x; },
+      [](auto dy, auto x, auto p) { return x > 0 ? dy : p * dy; });
+  row(
+      "silu", [](auto x, auto) { return x * sigmoid(x); },
       [](auto dy, auto x, auto) { return dy * sigmoid(x) * (1 + x * (1 - sigmoid(x))); });
   row("log", [](auto x, auto) { return std::log(x); }, [](auto dy, auto x, auto) { return dy / x; });
   row("sin", [](auto x, auto) { return std::sin(x); }, [](auto dy, auto x, auto) { return dy * std::cos(x); });
   row("cos", [](auto x, auto) { return std::cos(x); }, [](auto dy, auto x, auto) { return -dy * std::sin(x); });
   row("abs", [](auto x, auto) { return x < 0 ? -x : x; }, [](auto dy, auto x, auto) { return dy * sign(x); });
   row("square", [](auto x, auto) { return x * x; }, [](auto dy, auto x, auto) { return 2 * dy * x; });
-  row("pow", [](auto x, auto p) { return std::pow(x, p); },
+  row(
+      "pow", [](auto x, auto p) { return std::pow(x, p); },
       [](auto dy, auto x, auto p) { return p == 0 ? 0 : dy * p * std::pow(x, p - 1); });
   kernels.push_back(forward("negative", [](auto x, auto) { return -x; }));
   kernels.push_back(forward("scalar_add", [](auto x, auto p) { return x + p; }));

@@ -12,7 +12,8 @@ constexpr int64_t kGrain = 8192;
 
 void sgd(auto zero, const OpCall& call, const RunArgs& args) {
   using T = decltype(zero);
-  const T momentum = static_cast<T>(call.attrs.real("momentum")), decay = static_cast<T>(call.attrs.real("weight_decay"));
+  const T momentum = static_cast<T>(call.attrs.real("momentum")),
+          decay = static_cast<T>(call.attrs.real("weight_decay"));
   const bool nesterov = call.attrs.flag("nesterov"), keeps = call.outputs.size() > 1;
   const T rate = static_cast<T>(*args.input<double>(2));
   const T *w = args.input<T>(0), *g = args.input<T>(1), *v = keeps ? args.input<T>(4) : nullptr;
@@ -34,7 +35,8 @@ void adam(auto zero, const OpCall& call, const RunArgs& args) {
   const double beta1 = call.attrs.real("beta1"), beta2 = call.attrs.real("beta2");
   const double t = static_cast<double>(*args.input<int64_t>(3) + 1);
   const T rate = static_cast<T>(*args.input<double>(2) * std::sqrt(1 - std::pow(beta2, t)) / (1 - std::pow(beta1, t)));
-  const T keep1 = static_cast<T>(beta1), keep2 = static_cast<T>(beta2), epsilon = static_cast<T>(call.attrs.real("epsilon"));
+  const T keep1 = static_cast<T>(beta1), keep2 = static_cast<T>(beta2),
+          epsilon = static_cast<T>(call.attrs.real("epsilon"));
   const T decay = static_cast<T>(call.attrs.real("weight_decay"));
   const T *w = args.input<T>(0), *g = args.input<T>(1), *m = args.input<T>(4), *v = args.input<T>(5);
   T *w_new = args.output<T>(0), *m_new = args.output<T>(1), *v_new = args.output<T>(2);
@@ -68,10 +70,11 @@ std::unique_ptr<Kernel> bind_increment(const BindContext& context) {
 }
 
 std::vector<KernelDef> update_kernels() {
-  return {float_kernel("sgd", [](auto zero, const auto& call, const auto& args) { sgd(zero, call, args); }),
-          float_kernel("adam", [](auto zero, const auto& call, const auto& args) { adam(zero, call, args); }),
-          float_kernel("regularize", [](auto zero, const auto& call, const auto& args) { regularize(zero, call, args); }),
-          define("increment", bind_increment)};
+  return {
+      float_kernel("sgd", [](auto zero, const auto& call, const auto& args) { sgd(zero, call, args); }),
+      float_kernel("adam", [](auto zero, const auto& call, const auto& args) { adam(zero, call, args); }),
+      float_kernel("regularize", [](auto zero, const auto& call, const auto& args) { regularize(zero, call, args); }),
+      define("increment", bind_increment)};
 }
 REGISTER_KERNELS(update_kernels);
 
