@@ -148,7 +148,7 @@ class Lowering:
             attrs: the operator's attributes.
         """
         tensors = [self.parameter(one) if isinstance(one, Variable) else one for one in inputs]
-        return self.ff._op(kind, tensors, layer.name, **attrs)
+        return self.ff.op(kind, tensors, layer.name, outputs=1, **attrs)[0]
 
     def parameter(self, variable: Variable) -> Parameter:
         """The parameter of a variable, made when it is first asked for."""
