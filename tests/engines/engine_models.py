@@ -102,12 +102,14 @@ def compiled(
     return model
 
 
-def samples(build: Build, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+def samples(
+    build: Build, count: int, seed: int = 0, noise: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Data with something to learn: each class has a pattern of its own."""
     random = np.random.default_rng(seed)
     labels = random.integers(0, CLASSES, size=count)
     patterns = np.random.default_rng(99).normal(size=(CLASSES, *SHAPES[build]))
-    data = patterns[labels] + random.normal(size=(count, *SHAPES[build]))
+    data = patterns[labels] + noise * random.normal(size=(count, *SHAPES[build]))
     return data.astype(np.float32), labels.astype(np.int32).reshape(count, 1)
 
 

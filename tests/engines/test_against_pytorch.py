@@ -12,6 +12,10 @@ from flexflow.core import FFModel
 
 torch.set_num_threads(1)
 BATCH, ROWS, STEPS = 16, 100, 100  # the last batch of an epoch has 4 rows
+# With most data some relu comes within a rounding error of 0 in some of the steps, and from there
+# on any two runs, two of PyTorch from weights that differ by 1e-7 among them, are 1e-3 apart. With
+# these they stay together.
+DATA = {"seed": 1, "noise": 0.3}
 
 
 def torch_model(build: Build) -> nn.Module:
@@ -76,7 +80,7 @@ def our_losses(model: FFModel, x: np.ndarray, y: np.ndarray) -> list[float]:
 def test_losses_of_100_steps(
     build: Build, dtype: str, device: str, lr: float, tolerance: float
 ) -> None:
-    x, y = samples(build, ROWS)
+    x, y = samples(build, ROWS, **DATA)
     ours = compiled(build, BATCH, dtype, device, lr=lr)
     theirs = torch_model(build).to(getattr(torch, dtype))
     layers = [layer for layer in ours.get_layers().values() if layer.get_number_parameters()]

@@ -35,12 +35,12 @@ def test_plans_are_the_same_every_time(build: Build) -> None:
 
 @pytest.mark.parametrize("build", SHAPES)
 def test_the_engine_that_checks_sees_the_same_plan(build: Build) -> None:
-    checked, local = compiled(build, engine="null"), compiled(build, engine="local")
+    checked, local = (compiled(build, engine=name, threads=1) for name in ("null", "local"))
     for step in STEPS:
         assert checked.plan(step) == local.plan(step)
-    x, y = samples(build, 13)
-    checked.fit(x, y, verbose=0)  # runs, computes nothing
-    assert checked.get_scalar("step") == 0
+    # It runs and computes nothing.
+    x, _ = samples(build, 13)
+    assert not checked.predict(x).any()
 
 
 @pytest.mark.parametrize("build", SHAPES)
@@ -79,7 +79,7 @@ LAYERS: dict[str, Callable[[FFModel, Tensor], Tensor]] = {
     "split": lambda m, x: m.concat(m.split(x, [1, x.dims[1] - 1], 1)[::-1], 1),
     "residual": lambda m, x: m.add(x, m.tanh(x)),
     "scaled": lambda m, x: m.multiply(x, m.sigmoid(m.reduce_mean(x, [2, 3], keepdims=True))),
-    "twice": lambda m, x: m.concat([x, m.square(x)], 1),
+    "twice": lambda m, x: m.concat([x, m.sin(x)], 1),
     "view": lambda m, x: m.add(m.identity(m.reshape(x, list(x.dims))), x),
 }
 

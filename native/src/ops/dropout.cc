@@ -9,7 +9,7 @@ OpDef masked(const std::string& name) {
   OpDef op(name);
   op.inputs(1, 2).linear_in({0}).inplace(0, 0);
   op.required("rate", AttrType::real, "share of the elements that becomes zero, from 0 to less than 1");
-  op.attr("seed", int64_t{0}, "seed of the mask; -1: the model's seed");
+  op.attr("seed", int64_t{-1}, "seed of the mask; -1: the model's seed");
   op.attr("stream", int64_t{0}, "random stream; 0: one of its own");
   op.random = true;
   // The second input is the step counter, which lowering adds.

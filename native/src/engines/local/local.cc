@@ -24,9 +24,16 @@ struct Shared {
   uint64_t generation = 1;
   int threads = 1;
   // In a process that was forked, the thread that forked must not ask libgomp for threads that stayed behind: a thread
-  // of our own, born in the child, has a pool of its own.
-  int forks_seen = forks;
+  // of our own, born in the child, has a pool of its own. Engines that are made in the child need it as well.
+  int forks_seen = 0;
   std::unique_ptr<Worker> worker;
+
+  Shared() = default;
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+  ~Shared() {
+    if (forks_seen != forks) (void)worker.release();
+  }
 
   void reserve(size_t arena_bytes, size_t scratch_bytes) {
     if (arena.data() != nullptr && arena.size() >= arena_bytes && scratch.size() >= scratch_bytes) return;
