@@ -92,7 +92,7 @@ def serve(
 
 
 def compare(workers: dict[str, Worker], ours: str, rounds: int) -> dict[str, Any]:
-    """Alternate blocks; returns milliseconds (medians), peaks and the peers' ratios (peer / ours)."""
+    """Alternate blocks: milliseconds (medians), peaks, and the peers' ratios (peer / ours)."""
     epochs = dict.fromkeys(workers, 1)
     for name, worker in workers.items():
         for _ in range(3):  # warm up, and find how many epochs fill a block

@@ -73,7 +73,9 @@ def weights(model: Model) -> list[np.ndarray]:
         else:
             kernel = (layer.units, int(np.prod(shape)))
             shape = [layer.units]
-        scale = np.sqrt(1.0 / (3.0 * np.prod(kernel[1:])))  # the deviation of PyTorch's own initial weights
+        scale = np.sqrt(
+            1.0 / (3.0 * np.prod(kernel[1:]))
+        )  # the deviation of PyTorch's own initial weights
         out.append((random.normal(size=kernel) * scale).astype(np.float32))
         out.append(np.zeros(kernel[0], np.float32))
     return out

@@ -4,9 +4,9 @@
     python benchmarks/training.py --profile
 
 Prints milliseconds per step, the ratio peer / FlexFlow (above 1: FlexFlow is faster) against eager
-PyTorch and torch.compile, and the peak memory beyond the imports. The losses of all must agree step
-by step, else the exit status is 1. With --profile: where FlexFlow's time goes, and how much of a step
-is spent outside kernels.
+PyTorch and torch.compile, and the peak memory beyond the imports. The losses of all must agree
+step by step, else the exit status is 1. With --profile: where FlexFlow's time goes, and how much of
+a step is spent outside kernels.
 """
 
 from __future__ import annotations
@@ -209,14 +209,17 @@ def profile(model: models.Model, threads: int) -> None:
     report = ffmodel.profile_report()
     ffmodel.profile(False)
     kernels = sum(float(line.split()[0]) for line in report.splitlines()[1:])
-    print(f"{model.name}: {total:.1f} us per step, {kernels:.1f} in kernels, {total - kernels:.1f} outside")
+    outside = total - kernels
+    print(f"{model.name}: {total:.1f} us per step, {kernels:.1f} in kernels, {outside:.1f} outside")
     print(report)
 
 
 def main() -> int:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--models", nargs="+", choices=sorted(models.MODELS), default=["mlp", "cnn"])
+    parser.add_argument(
+        "--models", nargs="+", choices=sorted(models.MODELS), default=["mlp", "cnn"]
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", metavar="FILE")
@@ -231,9 +234,15 @@ def main() -> int:
     for model in chosen:
         row = compare(model, options.threads, options.rounds)
         rows.append(row)
-        print(f"{row['model']}: {row['ours_ms']:.3f} ms, peak {row['ours_peak_mb']:.0f} MB, loss difference {row['loss_diff']:.1e}")
+        print(
+            f"{row['model']}: {row['ours_ms']:.3f} ms, peak {row['ours_peak_mb']:.0f} MB, "
+            f"loss difference {row['loss_diff']:.1e}"
+        )
         for name, peer in row["peers"].items():
-            print(f"  torch {name}: {peer['ms']:.3f} ms, peak {peer['peak_mb']:.0f} MB, ratio {peer['ratio']:.2f}")
+            print(
+                f"  torch {name}: {peer['ms']:.3f} ms, peak {peer['peak_mb']:.0f} MB, "
+                f"ratio {peer['ratio']:.2f}"
+            )
     if options.json:
         Path(options.json).write_text(json.dumps(rows, indent=1))
     return int(any(row["loss_diff"] > LOSS_TOLERANCE for row in rows))

@@ -1,5 +1,5 @@
-"""One optimised step, and the same step by hand in sections, compute the same; so do all ways to cut
-the data."""
+"""One optimised step, and the same step by hand in sections, compute the same; so do all ways to
+cut the data."""
 
 from __future__ import annotations
 

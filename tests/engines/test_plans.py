@@ -96,7 +96,7 @@ def random_model(layers: list[str], dtype: str, device: str, **config: object) -
 
 @given(st.lists(st.sampled_from(sorted(LAYERS)), max_size=6))
 def test_random_models(layers: list[str]) -> None:
-    """Fused or not, in sections or in one step: the same weights after two steps of 4 and 3 rows."""
+    """Fused or not, in sections or in one step: the same weights after steps of 4 and 3 rows."""
     random = np.random.default_rng(0)
     x = random.normal(size=(7, *IMAGE))
     y = random.integers(0, 3, size=(7, 1))

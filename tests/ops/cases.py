@@ -63,6 +63,7 @@ row(
 )
 
 IMAGE = (2, 4, 9, 7)
+PADS = [1, 1, 1, 1]
 row(
     "conv2d",
     conv2d,
@@ -71,7 +72,7 @@ row(
     case(normal(1, 1, 1, 1), out_channels=1, kernel=[1, 1]),
     case(normal(*IMAGE), out_channels=3, kernel=[2, 5], stride=[2, 3], pads=[1, 2, 1, 2]),
     case(normal(*IMAGE), out_channels=3, kernel=[3, 2], pads=[0, 1, 2, 0], use_bias=False),
-    case(normal(*IMAGE), out_channels=8, kernel=[3, 3], groups=2, pads=[1, 1, 1, 1]),
+    case(normal(*IMAGE), out_channels=8, kernel=[3, 3], groups=2, pads=PADS),
     case(normal(*IMAGE), out_channels=4, kernel=[3, 3], groups=4, stride=[2, 2]),
     case(normal(*IMAGE), out_channels=5, kernel=[3, 2], dilation=[2, 3], pads=[2, 0, 2, 0]),
     case(normal(*IMAGE), out_channels=3, kernel=[3, 4], padding="same", stride=[2, 2]),
@@ -79,7 +80,7 @@ row(
     case(normal(*IMAGE), out_channels=3, kernel=[5, 2], padding="valid", stride=[3, 1]),
     case(normal(2, 3, 4, 4), out_channels=2, kernel=[3, 3], stride=[5, 5]),
     case(normal(0, 3, 5, 5), out_channels=2, kernel=[3, 3]),
-    case(normal(3, 17, 6, 5), out_channels=19, kernel=[3, 3], pads=[1, 1, 1, 1]),
+    case(normal(3, 17, 6, 5), out_channels=19, kernel=[3, 3], pads=PADS),
     *(
         case(normal(2, 3, 5, 4), out_channels=4, kernel=[3, 3], padding="same", activation=a)
         for a in ACTIVATIONS
@@ -97,12 +98,15 @@ row(
             (IMAGE, {"kernel": [2, 2]}),
             ((1, 1, 1, 1), {"kernel": [1, 1]}),
             ((3, 17, 6, 5), {"kernel": [3, 2], "stride": [2, 1]}),
-            (IMAGE, {"kernel": [3, 3], "stride": [2, 2], "pads": [1, 1, 1, 1]}),
+            (IMAGE, {"kernel": [3, 3], "stride": [2, 2], "pads": PADS}),
             (IMAGE, {"kernel": [3, 2], "stride": [2, 3], "pads": [0, 1, 2, 0]}),
             (IMAGE, {"kernel": [3, 3], "stride": [2, 2], "padding": "same"}),
             (IMAGE, {"kernel": [4, 2], "stride": [3, 1], "padding": "valid"}),
             (IMAGE, {"kernel": [2, 2], "stride": [2, 2], "ceil_mode": True}),
-            ((2, 2, 6, 6), {"kernel": [3, 3], "stride": [4, 2], "pads": [1] * 4, "ceil_mode": True}),
+            (
+                (2, 2, 6, 6),
+                {"kernel": [3, 3], "stride": [4, 2], "pads": PADS, "ceil_mode": True},
+            ),
             ((0, 2, 4, 4), {"kernel": [2, 2]}),
             ((2, 3, 8, 8), {"kernel": [8, 8]}),
         )
@@ -110,8 +114,8 @@ row(
     *(
         case(normal(*IMAGE), pool_type="avg", count_include_pad=True, **attrs)
         for attrs in (
-            {"kernel": [3, 3], "stride": [2, 2], "pads": [1, 1, 1, 1]},
-            {"kernel": [3, 3], "stride": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": True},
+            {"kernel": [3, 3], "stride": [2, 2], "pads": PADS},
+            {"kernel": [3, 3], "stride": [2, 2], "pads": PADS, "ceil_mode": True},
             {"kernel": [2, 3], "stride": [2, 2], "pads": [1, 2, 0, 1]},
         )
     ),
@@ -170,7 +174,9 @@ for name, function in (("softmax", torch.softmax), ("log_softmax", torch.log_sof
         case(given([[1000.0, 1001.0, 999.5], [-1000.0, -1001.0, -999.5]])),
     )
 
-row("dropout", lambda x, rate, seed=0: x, case(normal(3, 5), rate=0.0), case(normal(0, 2), rate=0.0))
+row(
+    "dropout", lambda x, rate, seed=0: x, case(normal(3, 5), rate=0.0), case(normal(0, 2), rate=0.0)
+)
 
 row(
     "embedding",
@@ -218,7 +224,9 @@ row(
 for name, function in (("elu", F.elu), ("leaky_relu", F.leaky_relu)):
     row(
         name,
-        lambda x, alpha=None, function=function: function(x) if alpha is None else function(x, alpha),
+        lambda x, alpha=None, function=function: (
+            function(x) if alpha is None else function(x, alpha)
+        ),
         *(case(away(*s)) for s in SHAPES),
         case(away(4, 3), alpha=0.3),
         case(away(4, 3), alpha=0.0),
@@ -310,7 +318,8 @@ for name, function, draws in (
         reduced(function),
         *(case(draw, **attrs) for draw, attrs in draws),
         *[case(integers(3, 4), axes=[1])] * (name != "reduce_mean"),
-        *[case(given([[1.0, 4.0, 4.0], [0.0, 0.0, 0.0]]), axes=[1])] * (name[-3:] in ("max", "min")),
+        *[case(given([[1.0, 4.0, 4.0], [0.0, 0.0, 0.0]]), axes=[1])]
+        * (name[-3:] in ("max", "min")),
     )
 
 # ---- shapes ----

@@ -1,4 +1,4 @@
-"""Values for the inputs of operators, drawn so that no reasonable rounding changes what is compared.
+"""Values for the inputs of operators, drawn so that no rounding changes what is compared.
 
 Values are drawn once in float32 (or coarser, for the half formats), so that every dtype and PyTorch
 see the same numbers.
@@ -111,5 +111,3 @@ def given(values: object, dtype: str = "float") -> Draw:
 def fixed(draw: Draw) -> Draw:
     """The same draw for an input that gets no gradient, such as a label."""
     return Draw(draw.values, draw.shape, draw.dtype, False)
-
-

@@ -133,5 +133,3 @@ def _tensor(array: np.ndarray, differentiable: bool) -> torch.Tensor:
 
 def _gradient(tensor: Any) -> np.ndarray:
     return np.zeros(tensor.shape) if tensor.grad is None else tensor.grad.numpy()
-
-

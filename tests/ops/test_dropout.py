@@ -57,7 +57,9 @@ def test_backward_has_the_mask_of_forward(dtype: str, device: str) -> None:
     dropout = Dropout((7, 33), 0.4, device=device, dtype=dtype)
     for _ in range(3):
         y = dropout.run()
-        np.testing.assert_allclose(dropout.gradient() * 7, y, rtol=1e-2 if dtype[0] == "b" else 1e-6)
+        np.testing.assert_allclose(
+            dropout.gradient() * 7, y, rtol=1e-2 if dtype[0] == "b" else 1e-6
+        )
 
 
 def test_devices_and_dtypes_draw_the_same() -> None:

@@ -128,7 +128,12 @@ def test_truncated_normal() -> None:
 
 @pytest.mark.parametrize(
     "initializer",
-    [GlorotUniformInitializer(5), NormInitializer(5), TruncatedNormalInitializer(5), HeNormalInitializer(5)],
+    [
+        GlorotUniformInitializer(5),
+        NormInitializer(5),
+        TruncatedNormalInitializer(5),
+        HeNormalInitializer(5),
+    ],
 )
 def test_seeds(initializer: Initializer) -> None:
     values = drawn(initializer)

@@ -94,7 +94,9 @@ def test_probabilities_of_zero_are_bounded() -> None:
 @pytest.mark.parametrize("label", [-1, 3, 100])
 def test_labels_out_of_range(label: int, from_logits: bool) -> None:
     x = np.full((2, 3), 1 / 3, np.float32)
-    with pytest.raises(ValueError, match=rf"label {label} of sample 1 is no class; expected 0 to 2"):
+    with pytest.raises(
+        ValueError, match=rf"label {label} of sample 1 is no class; expected 0 to 2"
+    ):
         train_step(
             lambda m, t: m.identity(t),
             SPARSE,

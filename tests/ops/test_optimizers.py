@@ -128,9 +128,7 @@ def test_adam_is_pytorchs() -> None:
 @pytest.mark.parametrize("by_hand", [False, True], ids=["fit", "by_hand"])
 @pytest.mark.parametrize(("dtype", "device"), DEVICES)
 @pytest.mark.parametrize("penalties", [{"l1": 0.3}, {"l2": 0.2}, {"l1": 0.1, "l2": 0.5}], ids=str)
-def test_regularize(
-    penalties: dict[str, float], dtype: str, device: str, by_hand: bool
-) -> None:
+def test_regularize(penalties: dict[str, float], dtype: str, device: str, by_hand: bool) -> None:
     model, weight = build(lambda m: SGDOptimizer(m, lr=0.1), dtype, device, **penalties)
     w, expected = START.astype(np.float64), []
     for gradient in GRADIENTS.astype(np.float64):

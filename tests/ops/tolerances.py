@@ -1,8 +1,9 @@
 """How far a result may be from PyTorch's, which is computed in float64 from the same numbers.
 
-This is the one place that says so. Reasons: float64 sums in another order; float32 kernels, oneDNN's
-among them, sum in float32 and approximate exp, tanh and erf to a few units in the last place; the
-half formats compute in float32 and round what they store, gradients between operators included.
+This is the one place that says so. Reasons: float64 sums in another order; float32 kernels, those
+of oneDNN among them, sum in float32 and approximate exp, tanh and erf to a few units in the last
+place; the half formats compute in float32 and round what they store, gradients between operators
+included.
 """
 
 from __future__ import annotations
