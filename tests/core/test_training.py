@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import signal
 import threading
 import time
 from typing import Any
@@ -376,13 +377,18 @@ def test_plans_and_reports() -> None:
 
 
 def test_ctrl_c_comes_through() -> None:
+    # In the background of a shell, Python starts with Ctrl-C ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     ffmodel = compiled(batch=1)
     x, y = samples(200_000)
     started = time.perf_counter()
     timer = threading.Timer(0.3, __import__("_thread").interrupt_main)
     timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        ffmodel.fit(x, y, batch_size=1, epochs=1000, verbose=0)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            ffmodel.fit(x, y, batch_size=1, epochs=1000, verbose=0)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert time.perf_counter() - started < 5
     assert ffmodel.fit(x[:8], y[:8], verbose=0)[0].samples == 8
 

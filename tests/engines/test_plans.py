@@ -89,7 +89,8 @@ def random_model(layers: list[str], dtype: str, device: str, **config: object) -
     x = model.create_tensor([4, *IMAGE], dtype, name="x")
     for name in layers:
         x = LAYERS[name](model, x)
-    model.softmax(model.dense(model.flat(x), 3))
+    # Bounded, since a loss on probabilities clips what a loss on logits does not.
+    model.softmax(model.dense(model.tanh(model.flat(x)), 3))
     model.compile(SGDOptimizer(model, lr=0.01, momentum=0.5), SPARSE)
     return model
 
