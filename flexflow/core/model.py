@@ -213,7 +213,8 @@ class FFModel(CompiledModel):
         steps = 0
         for progress in self.run(step, data, every or ALL_STEPS):
             metrics = self.get_perf_metrics()
-            if not math.isfinite(metrics.loss):
+            # No samples: another thread that uses the model has just begun to count anew.
+            if metrics.samples and not math.isfinite(metrics.loss):
                 raise FloatingPointError(
                     f"{title}: the loss became {metrics.loss} in step {steps + 1}"
                     + (f" to {steps + progress.steps}" if progress.steps > 1 else "")
