@@ -60,7 +60,7 @@ Shape broadcast(const Shape& a, const Shape& b, const std::string& who) {
   for (size_t i = 0; i < out.size(); ++i) {  // i counts from the last dimension
     const int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
     const int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
-    if (x != y && x != 1 && y != 1)
+    if ((x != y && x != 1 && y != 1) || x < 0 || y < 0)
       bad_value(who, ": shapes ", to_string(a), " and ", to_string(b),
                 " do not broadcast; each pair of dimensions, counted from the last, must be equal or have a 1");
     out[out.size() - 1 - i] = x == 1 ? y : x;
