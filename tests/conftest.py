@@ -13,14 +13,31 @@ from hypothesis import settings
 os.environ["FLEXFLOW_CHECK_PLANS"] = "1"
 
 settings.register_profile("default", max_examples=50, deadline=None, derandomize=True)
-settings.register_profile("nightly", max_examples=2000, deadline=None)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+settings.register_profile("nightly", max_examples=1000, deadline=None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="write the printed plans of tests/golden anew"
     )
+
+
+def is_nightly(config: pytest.Config) -> bool:
+    return config.option.markexpr == "nightly"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("nightly" if is_nightly(config) else "default")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """At night the tests that draw their examples run again, with many more."""
+    if not is_nightly(config):
+        return
+    for item in items:
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker("nightly")
 
 
 @pytest.fixture(autouse=True)

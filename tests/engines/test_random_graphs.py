@@ -53,7 +53,7 @@ class Graph:
             made = UNARY[name](model, x) if name in UNARY else BINARY[name](model, x, y)
             self.tensors.append(made)
         top = model.dense(model.tanh(self.tensors[-1]), 3, name="top")
-        layers = [l for l in model.get_layers().values() if l.get_number_parameters()]
+        layers = [op for op in model.get_layers().values() if op.get_number_parameters()]
         for index in frozen:
             layers[index % len(layers)].trainable = False
         optimizer = AdamOptimizer(model, alpha=0.01)
