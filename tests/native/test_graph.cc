@@ -47,7 +47,7 @@ TEST(weights_come_before_their_op) {
   const Value x = input(graph, {4, 3});
   const Value y = add(graph, "linear", {x}, {{"out_channels", int64_t{2}}}, "dense");
   CHECK(names(graph) == std::vector<std::string>({"x", "dense/kernel", "dense/bias", "dense"}));
-  const auto& inputs = graph.node(y.node).inputs;
+  const std::vector<Value> inputs = graph.node(y.node).inputs;
   CHECK(inputs.size() == 3);
   const Value shared = add(graph, "linear", {x, inputs[1], inputs[2]}, {{"out_channels", int64_t{2}}}, "again");
   CHECK(graph.node(shared.node).inputs == inputs);

@@ -38,6 +38,7 @@ void check_convertible(DType from, DType to, const std::string& who) {
 }
 
 void convert_values(void* to, DType to_dtype, const void* from, DType from_dtype, int64_t n, const std::string& who) {
+  if (n == 0) return;  // of an array without elements, which may have no memory either
   if (to_dtype == from_dtype) {
     std::memcpy(to, from, static_cast<size_t>(n) * size_of(to_dtype));
     return;

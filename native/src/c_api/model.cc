@@ -152,7 +152,7 @@ void Model::rerun_keeping(Value tensor, bool gradient) {
   }
   if (State::Entry* counter = owner_->state.find("random/counter")) --*static_cast<int64_t*>(counter->memory.data());
   run(ran_, batch_);
-  for (auto& [entry, bytes] : saved) std::memcpy(entry->memory.data(), bytes.data(), bytes.size());
+  for (auto& [entry, bytes] : saved) std::copy(bytes.begin(), bytes.end(), static_cast<char*>(entry->memory.data()));
 }
 
 void Model::read(Value tensor, const ff_array& array) {

@@ -36,6 +36,7 @@ void keep_predictions(Model& model, int32_t sections, int64_t rows, int64_t from
   if (given.shape != expected || given.dtype != type.dtype || from + type.shape[0] > expected[0])
     bad_value("predictions: got ", to_string(given), "; expected ", name_of(type.dtype), " rows of ",
               to_string(type.shape), " for every sample");
+  if (type.shape[0] == 0) return;
   const size_t row = type.bytes() / static_cast<size_t>(type.shape[0]);
   std::memcpy(static_cast<char*>(array.data) + static_cast<size_t>(from) * row, executable.result("prediction"),
               type.bytes());

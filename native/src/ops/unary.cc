@@ -74,7 +74,7 @@ std::vector<TensorType> unary_shape(const OpCall& call, bool ints) {
   else
     expect_float(call, 0);
   // The gradient tells the sides apart by the sign of y, which a negative alpha would turn round.
-  if (call.op == "elu" && call.attrs.real("alpha") < 0)
+  if (call.op == "elu" && !(call.attrs.real("alpha") >= 0))  // NaN too
     bad_value(call.name, ": alpha is ", call.attrs.real("alpha"), "; expected 0 or more");
   return {call.inputs[0]};
 }
