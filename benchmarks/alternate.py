@@ -15,8 +15,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 BLOCK_SECONDS = 0.5
@@ -25,8 +26,15 @@ BLOCK_SECONDS = 0.5
 class Worker:
     """A process that serves one framework: a line of JSON asks, a line answers."""
 
-    def __init__(self, script: str, arguments: list[str], threads: int) -> None:
-        environment = dict(os.environ, OMP_NUM_THREADS=str(threads), MKL_NUM_THREADS=str(threads))
+    def __init__(
+        self,
+        script: str,
+        arguments: list[str],
+        threads: int,
+        settings: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        counts = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+        environment = {**os.environ, **counts, **settings}
         self.process = subprocess.Popen(
             [sys.executable, script, "--worker", *arguments],
             stdin=subprocess.PIPE,
