@@ -76,7 +76,7 @@ def main() -> None:
                 neighbour.wait()
         for worker in workers.values():
             worker.close()
-        print(f"{model}: milliseconds per step, alone and beside {options.neighbours} busy process(es)")
+        print(f"{model}: milliseconds per step, alone and beside {options.neighbours} busy")
         for name in settings:
             print(f"  {name:<16} {alone[name]:8.3f} {beside[name]:8.3f}", flush=True)
 
