@@ -133,9 +133,11 @@ check-builds: library $(STAMPS)/test $(STAMPS)/packaging ## try every way to bui
 	$(RUN) -m pytest tests/packaging -m packaging $(ARGS)
 sanitize: ## build with address and undefined-behaviour sanitizers into build-asan and test that
 	@$(MAKE) --no-print-directory BUILD=build-asan SANITIZE=address,undefined sanitized-test
-nightly: library $(STAMPS)/test ## all tests with many more random cases, the long ones too, and all benchmarks
-	HYPOTHESIS_PROFILE=nightly $(RUN) -m pytest -m "not packaging" --timeout 3600 $(ARGS)
+nightly: library $(STAMPS)/test ## the long tests, random ones with many more cases, and all benchmarks
+	$(RUN) -m pytest -m nightly --timeout 3600 $(ARGS)
 	$(MAKE) bench
+	$(RUN) benchmarks/training.py --profile
+	$(RUN) benchmarks/threads.py
 bench: library $(STAMPS)/test ## compare the training step with PyTorch's
 	$(RUN) benchmarks/training.py $(ARGS)
 lint: $(STAMPS)/lint ## check format, types, layers, size budgets and the generated interface

@@ -47,7 +47,9 @@ def measure(workers: dict[str, alternate.Worker], rounds: int) -> dict[str, floa
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--models", nargs="+", choices=sorted(models.MODELS), default=["mlp", "cnn"])
+    parser.add_argument(
+        "--models", nargs="+", choices=sorted(models.MODELS), default=["mlp", "cnn"]
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--neighbours", type=int, default=1)

@@ -36,5 +36,6 @@ cat > "$out.new" <<EOF
 #define FF_BUILD_FLAGS "$(quote "$flags")"
 #define FF_BUILD_TYPE "$type"
 #define FF_ONEDNN_VERSION "$onednn_version"
+#define FF_ABI_DIGEST "$(sed -n 's/^DIGEST = "\(.*\)"$/\1/p' "$root/flexflow/core/_abi.py")"
 EOF
 if cmp -s "$out.new" "$out"; then rm "$out.new"; else mv "$out.new" "$out"; fi

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import hashlib
 import pathlib
 import re
 import sys
@@ -111,7 +112,8 @@ class Header:
         functions = "\n".join(f"    {f}" for f in self.functions)
         used = sorted(set(re.findall(r"\b(c_\w+|POINTER|Structure|CFUNCTYPE)\b", body + functions)))
         imports = "\n".join(f"    {name}," for name in ("CDLL", *used))
-        return TEMPLATE.format(imports=imports, body=body, functions=functions)
+        digest = hashlib.sha256((body + functions).encode()).hexdigest()[:16]
+        return TEMPLATE.format(imports=imports, digest=digest, body=body, functions=functions)
 
 
 TEMPLATE = '''\
@@ -123,6 +125,9 @@ from ctypes import (
 {imports}
 )
 from typing import Any
+
+# Of all that follows; the library carries it too, so that one of another interface is refused.
+DIGEST = "{digest}"
 
 {body}
 

@@ -17,6 +17,9 @@ from ctypes import (
 )
 from typing import Any
 
+# Of all that follows; the library carries it too, so that one of another interface is refused.
+DIGEST = "ce94631225557ea9"
+
 ff_handle = c_uint64
 ff_tensor = c_int64
 ff_status = c_int

@@ -71,14 +71,23 @@ def _load(path: str) -> ctypes.CDLL:
     finally:
         if tune:
             del os.environ["GOMP_SPINCOUNT"]
+    if _interface_of(loaded) != _abi.DIGEST:
+        raise ImportError(
+            f"{path} has another interface than the package in {__file__}: they are of two "
+            "versions; build again, or let FLEXFLOW_LIBRARY name the library that belongs to it"
+        )
+    return loaded
+
+
+def _interface_of(loaded: ctypes.CDLL) -> str:
+    """The digest of the C interface that a library was built with; "" if it cannot tell."""
+    digest = ctypes.c_char_p()
     try:
         _abi.declare(loaded)
-    except AttributeError as error:
-        raise ImportError(
-            f"{path} is of another version than the package in {__file__}: {error}; "
-            "build again, or let FLEXFLOW_LIBRARY name the library that belongs to it"
-        ) from error
-    return loaded
+        loaded.ff_describe(b"abi", ctypes.byref(digest))
+    except AttributeError:  # a function is missing
+        return ""
+    return (digest.value or b"").decode()
 
 
 def check(status: int) -> None:
@@ -109,7 +118,7 @@ def describe(what: str) -> str:
     """What the library tells about itself.
 
     Args:
-        what: "version", "build", "options", "engines", "devices", "cpu", "ops", or "op:NAME".
+        what: "version", "build", "abi", "options", "engines", "devices", "cpu", "ops", or "op:NAME".
 
     Raises:
         ValueError: there is no such topic.

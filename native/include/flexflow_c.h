@@ -104,8 +104,8 @@ typedef struct ff_progress {
 
 /* ---- library ---- */
 FF_API const char* ff_last_error(void);
-/* what: "version", "build", "options", "engines", "devices", "cpu", "ops", or "op:NAME" (its documentation,
- * attributes and rules, one "key: value" a line). */
+/* what: "version", "build", "abi" (a digest of this interface), "options", "engines", "devices", "cpu", "ops", or
+ * "op:NAME" (its documentation, attributes and rules, one "key: value" a line). */
 FF_API ff_status ff_describe(const char* what, const char** text);
 /* Close any handle. Closing one twice is an FF_ERROR_STATE. */
 FF_API ff_status ff_close(ff_handle handle);

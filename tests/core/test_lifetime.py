@@ -84,12 +84,21 @@ else:
     assert done.returncode == 0, done.stderr
 
 
-def test_a_library_of_another_version_is_said_so() -> None:
+def test_a_library_of_another_version_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     import ctypes.util
 
+    from flexflow.core import _abi
+
     name = ctypes.util.find_library("m")
-    with pytest.raises(ImportError, match=r"is of another version than the package"):
+    with pytest.raises(ImportError, match=r"has another interface than the package"):
         _lib._load(str(name))
+    path = str(_lib.library_path())
+    assert _lib._load(path) is not None
+    monkeypatch.setattr(
+        _abi, "DIGEST", "0" * 16
+    )  # all functions are there, but not with these types
+    with pytest.raises(ImportError, match=r"has another interface than the package"):
+        _lib._load(path)
 
 
 def test_statuses_become_exceptions() -> None:

@@ -48,6 +48,7 @@ std::string op_text(const OpDef& def) {
 std::string describe(const std::string& what) {
   if (what == "version") return FF_VERSION;
   if (what == "build") return FF_BUILD_ID;
+  if (what == "abi") return FF_ABI_DIGEST;
   if (what == "options")
     return cat(FF_BUILD_TYPE, ", ", FF_BUILD_COMPILER, ", ", FF_BUILD_FLAGS, ", oneDNN ", FF_ONEDNN_VERSION);
   if (what == "engines") return join(engine_names());
@@ -60,7 +61,7 @@ std::string describe(const std::string& what) {
   }
   if (what.rfind("op:", 0) == 0)
     return op_text(op_def(what.substr(3))) + "kernels: " + join(kernel_devices(what.substr(3))) + "\n";
-  bad_value("cannot describe \"", what, "\"; expected version, build, options, engines, devices, cpu, ops or op:NAME");
+  bad_value("cannot describe \"", what, "\"; expected version, build, abi, options, engines, devices, cpu, ops or op:NAME");
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ constexpr auto kDirect = dnnl::algorithm::convolution_direct;
 bool supported(const OpCall& call, const Windows& windows) {
   for (const Window& window : windows)
     if (std::max(window.before, window.after) >= window.reach()) return false;
-  return filled_float32(call);
+  return filled_matrices(call);
 }
 
 // The sizes of a convolution, whichever of its tensors is asked for.

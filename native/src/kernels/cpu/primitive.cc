@@ -32,11 +32,22 @@ std::unique_ptr<PrimitiveKernel> bind_primitive(const Primitive& primitive) {
   return std::make_unique<PrimitiveKernel>(primitive.make(), primitive.args);
 }
 
-bool filled_float32(const OpCall& call) {
+bool filled(const OpCall& call, DType dtype) {
   for (const auto* tensors : {&call.inputs, &call.outputs})
     for (const TensorType& type : *tensors)
-      if (type.dtype != DType::opaque && (!dnnl_dtype(type.dtype) || type.numel() == 0)) return false;
+      if (type.dtype != DType::opaque && (type.dtype != dtype || type.numel() == 0)) return false;
   return true;
+}
+
+bool filled_float32(const OpCall& call) { return filled(call, DType::float32); }
+
+bool filled_matrices(const OpCall& call) {
+  static const auto isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+  const auto has = [](dnnl::cpu_isa wanted) {
+    return (isa & static_cast<unsigned>(wanted)) == static_cast<unsigned>(wanted);
+  };
+  return filled(call, DType::float32) || (has(dnnl::cpu_isa::avx512_core_bf16) && filled(call, DType::bfloat16)) ||
+         (has(dnnl::cpu_isa::avx512_core_fp16) && filled(call, DType::float16));
 }
 
 dnnl::primitive_attr with_activation(const std::string& activation) {

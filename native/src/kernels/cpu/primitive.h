@@ -24,8 +24,12 @@ using Describe = std::function<Primitive(const OpCall&, const Layouts&)>;
 KernelDef primitive_kernel(const std::string& op, Describe describe);
 std::unique_ptr<PrimitiveKernel> bind_primitive(const Primitive& primitive);
 
-// Every tensor of the call is float32 (or opaque) and has elements. The other calls are left to the reference kernels.
+// Every tensor of the call is of a dtype (or opaque) and has elements. The other calls are left to the reference
+// kernels.
+bool filled(const OpCall& call, DType dtype);
 bool filled_float32(const OpCall& call);
+// As well in a half format for whose products the CPU has instructions (AVX-512's or AMX).
+bool filled_matrices(const OpCall& call);
 
 // Attributes with an activation fused behind the primitive.
 dnnl::primitive_attr with_activation(const std::string& activation);

@@ -36,7 +36,9 @@ Primitive transpose(const OpCall& call, const Layouts&) {
 }
 
 std::vector<KernelDef> reorder_kernels() {
-  return {primitive_kernel("reorder", reorder), primitive_kernel("transpose", transpose)};
+  KernelDef def = primitive_kernel("reorder", reorder);
+  def.supported = filled_matrices;
+  return {def, primitive_kernel("transpose", transpose)};
 }
 REGISTER_KERNELS(reorder_kernels);
 
