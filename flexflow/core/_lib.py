@@ -118,7 +118,8 @@ def describe(what: str) -> str:
     """What the library tells about itself.
 
     Args:
-        what: "version", "build", "abi", "options", "engines", "devices", "cpu", "ops", or "op:NAME".
+        what: "version", "build", "abi", "options", "engines", "devices", "cpu", "ops" or
+            "op:NAME".
 
     Raises:
         ValueError: there is no such topic.

@@ -61,7 +61,8 @@ std::string describe(const std::string& what) {
   }
   if (what.rfind("op:", 0) == 0)
     return op_text(op_def(what.substr(3))) + "kernels: " + join(kernel_devices(what.substr(3))) + "\n";
-  bad_value("cannot describe \"", what, "\"; expected version, build, abi, options, engines, devices, cpu, ops or op:NAME");
+  bad_value("cannot describe \"", what,
+            "\"; expected version, build, abi, options, engines, devices, cpu, ops or op:NAME");
 }
 
 }  // namespace
