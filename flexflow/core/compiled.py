@@ -30,6 +30,8 @@ SLICE_MS = 100.0  # the longest stay in the library: Ctrl-C and progress bars wa
 ALL_STEPS = 2**62
 
 
+PLACE = {}
+
 class Progress(NamedTuple):
     """How far a run came: steps and samples of this slice, and samples of the epoch so far."""
 
@@ -167,6 +169,7 @@ class CompiledModel(Ops):
         return {
             "engine": config.engine or None,
             "device": config.device,
+            **{"place:"+k: v for k, v in PLACE.items()},
             "devices": config.devices,
             "threads": config.threads,
             "fuse": config.perform_fusion,

@@ -82,6 +82,36 @@ Value add_label(GraphObject& object, Value output, bool sparse) {
   return {object.labels.back(), 0};
 }
 
+// "0 b0:2:1 o:4:2": from device 0 on, index b0 in 2 parts one device apart, index o in 4 parts two devices apart.
+Placement placement_of(const std::string& op, const std::string& text) {
+  Placement placement;
+  std::istringstream in(text);
+  in >> placement.start;
+  bool good = !in.fail();
+  for (std::string item; good && in >> item;) {
+    std::replace(item.begin(), item.end(), ':', ' ');
+    std::istringstream fields(item);
+    Split split;
+    fields >> split.index >> split.degree >> split.stride;
+    good = !fields.fail();
+    placement.splits.push_back(std::move(split));
+  }
+  if (!good) bad_value(op, ": placement \"", text, "\" is not of the form \"start index:degree:stride ...\"");
+  return placement;
+}
+
+Placements take_placements(const Graph& graph, Options& options) {
+  Placements placements;
+  for (const auto& [name, value] : options.take_prefix("place:")) {
+    const Value op = graph.find(name);
+    if (!op.valid()) bad_value("the strategy places an op \"", name, "\" that the model does not have");
+    if (!std::holds_alternative<std::string>(value)) bad_value(name, ": a placement is a text");
+    placements[op.node] = placement_of(name, std::get<std::string>(value));
+    placements[op.node].op = graph.node(op.node).op;
+  }
+  return placements;
+}
+
 CompileSpec take_spec(GraphObject& object, Options& options) {
   CompileSpec spec;
   spec.output = value_of(object.graph, options.take<int64_t>("output", -1));
@@ -95,6 +125,7 @@ CompileSpec take_spec(GraphObject& object, Options& options) {
   spec.metrics = metric_flags(metrics, sparse);
   spec.optimizer = options.take<std::string>("optimizer", "");
   spec.optimizer_attrs = options.take_prefix("optimizer_");
+  spec.placements = take_placements(object.graph, options);
   if (!spec.loss.empty()) {
     spec.loss_attrs = complete_attrs(op_def(spec.loss), spec.loss_attrs, spec.loss);
     spec.label = add_label(object, spec.output, sparse);
@@ -114,7 +145,7 @@ void reset_training_state(State& state, double learning_rate) {
       names.push_back(name);
   for (const std::string& name : names) state.erase(name);
   State::Entry& rate = state.entry("optimizer/learning_rate", {DType::float64, {}});
-  *static_cast<double*>(rate.memory.data()) = learning_rate;
+  rate.write(&learning_rate);
   rate.ready = rate.touched = true;
 }
 

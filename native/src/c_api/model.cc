@@ -69,11 +69,10 @@ Executable& Model::executable(const StepSpec& step) {
   set_thread_count(machine_.devices[0].threads);
   Graph graph = build_step(owner_->graph, spec_, step, kernel_query());
   auto plan = std::make_shared<const Plan>(
-      lower(lift(std::move(graph)), machine_, kernel_query(), {.separate_sections = step.separate_sections}));
+      lower(place(std::move(graph), spec_.placements), machine_, kernel_query(), {.separate_sections = step.separate_sections}));
   check_plan(plan, step.separate_sections);
   std::vector<std::pair<std::string, Attrs>> states;
-  for (const Buffer& buffer : plan->buffers)
-    if (buffer.storage == Storage::state && buffer.alias < 0) states.emplace_back(buffer.name, buffer.initializer);
+  for (const auto& [name, layout] : states_of(*plan)) states.emplace_back(name, layout.initializer);
   initialize(owner_->state, states, owner_->seed);
   if (executables_.size() >= kMostPlans) drop_plans();
   auto loaded = engine_->load(std::move(plan), owner_->state);
@@ -146,13 +145,12 @@ void Model::rerun_keeping(Value tensor, bool gradient) {
          " yet; call ", gradient ? "forward and backward" : "forward", " (it is kept from now on)");
   std::vector<std::pair<State::Entry*, std::vector<char>>> saved;
   for (const auto& [name, entry] : owner_->state.entries()) {
-    auto* changed = owner_->state.find(name);
-    const auto* bytes = static_cast<const char*>(entry.memory.data());
-    saved.emplace_back(changed, std::vector<char>(bytes, bytes + entry.type.bytes()));
+    saved.emplace_back(owner_->state.find(name), std::vector<char>(entry.type.bytes()));
+    entry.read(saved.back().second.data());
   }
-  if (State::Entry* counter = owner_->state.find("random/counter")) --*static_cast<int64_t*>(counter->memory.data());
+  if (State::Entry* counter = owner_->state.find("random/counter")) --*static_cast<int64_t*>(counter->data());
   run(ran_, batch_);
-  for (auto& [entry, bytes] : saved) std::copy(bytes.begin(), bytes.end(), static_cast<char*>(entry->memory.data()));
+  for (auto& [entry, bytes] : saved) entry->write(bytes.data());
 }
 
 void Model::read(Value tensor, const ff_array& array) {
@@ -164,7 +162,7 @@ void Model::read(Value tensor, const ff_array& array) {
 
 void Model::read_gradient(Value tensor, const ff_array& array) {
   const std::string name = "gradient/" + owner_->graph.name(tensor);
-  if (State::Entry* entry = owner_->state.find(name)) return copy_out(array, entry->memory.data(), entry->type, name);
+  if (State::Entry* entry = owner_->state.find(name)) return read_entry(array, *entry, name);
   if (kept(name, FF_BACKWARD) == nullptr) rerun_keeping(tensor, true);
   const Plan& plan = last_->plan();
   copy_out(array, kept(name, FF_BACKWARD), plan.buffers[plan.results.at(name)].type, name);
@@ -172,7 +170,7 @@ void Model::read_gradient(Value tensor, const ff_array& array) {
 
 void Model::zero_gradients() {
   for (const auto& [name, entry] : owner_->state.entries())
-    if (name.rfind("gradient/", 0) == 0) std::memset(entry.memory.data(), 0, entry.type.bytes());
+    if (name.rfind("gradient/", 0) == 0) owner_->state.find(name)->clear();
 }
 
 void Model::profile(bool on) {

@@ -90,6 +90,10 @@ ff_tensor tensor_of(Value value);
 void copy_in(void* to, const TensorType& type, const ff_array& from, const std::string& who);
 void copy_out(const ff_array& to, const void* from, const TensorType& type, const std::string& who);
 
+// The same with the pieces of a state.
+void write_entry(State::Entry& entry, const ff_array& from, const std::string& who);
+void read_entry(const ff_array& to, const State::Entry& entry, const std::string& who);
+
 template <class T>
 const T& required(const T* pointer, const char* what) {
   if (pointer == nullptr) bad_value("argument ", what, " is NULL");

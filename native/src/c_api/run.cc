@@ -17,7 +17,7 @@ int64_t load_batch(Model& model, const Dataset& data) {
     TensorType type = data.columns()[c].type;
     type.shape[0] = rows;
     State::Entry& entry = model.owner().state.entry(data.columns()[c].input, type);
-    data.gather(c, entry.memory.data());
+    data.gather(c, entry.data());
     entry.ready = true;
     ++entry.version;
   }
@@ -159,9 +159,9 @@ ff_status ff_scalar_get(ff_handle model, const char* name, double* value) {
     if (entry == nullptr)
       *value = 0;
     else if (entry->type.dtype == DType::int64)
-      *value = static_cast<double>(*static_cast<int64_t*>(entry->memory.data()));
+      *value = static_cast<double>(*static_cast<int64_t*>(entry->pieces[0].memory.data()));
     else
-      *value = *static_cast<double*>(entry->memory.data());
+      *value = *static_cast<double*>(entry->pieces[0].memory.data());
   });
 }
 
@@ -173,10 +173,8 @@ ff_status ff_scalar_set(ff_handle model, const char* name, double value) {
     State::Entry* entry = scalar(*object, name);
     if (entry == nullptr)
       entry = &object->owner().state.entry(cat("optimizer/", name), {step ? DType::int64 : DType::float64, {}});
-    if (step)
-      *static_cast<int64_t*>(entry->memory.data()) = static_cast<int64_t>(value);
-    else
-      *static_cast<double*>(entry->memory.data()) = value;
+    const auto whole = static_cast<int64_t>(value);
+    entry->write(step ? static_cast<const void*>(&whole) : &value);
     entry->ready = entry->touched = true;
     ++entry->version;
   });
@@ -190,7 +188,7 @@ ff_status ff_metrics_read(ff_handle model, double* values, size_t* n, const char
     constexpr size_t kCount = 8;
     const State::Entry* totals = object->owner().state.find("metrics/totals");
     for (size_t i = 0; i < std::min(*n, kCount); ++i)
-      values[i] = totals == nullptr ? 0.0 : static_cast<double*>(totals->memory.data())[i];
+      values[i] = totals == nullptr ? 0.0 : static_cast<double*>(totals->pieces[0].memory.data())[i];
     *n = kCount;
     if (names != nullptr)
       *names = lend(
@@ -204,7 +202,7 @@ ff_status ff_metrics_reset(ff_handle model) {
     const auto object = model_of(model);
     const std::lock_guard lock(object->owner().mutex);
     if (State::Entry* totals = object->owner().state.find("metrics/totals"))
-      std::memset(totals->memory.data(), 0, totals->type.bytes());
+      totals->clear();
   });
 }
 

@@ -30,7 +30,7 @@ ff_status ff_tensor_read(ff_handle graph, ff_tensor tensor, const ff_array* arra
     if (node.op == "weight" || node.op == "input") {
       State::Entry* entry = object->state.find(node.name);
       if (entry == nullptr || !entry->ready) fail(ErrorKind::state, "input \"", node.name, "\" was never written");
-      return copy_out(*array, entry->memory.data(), entry->type, node.name);
+      return read_entry(*array, *entry, node.name);
     }
     compiled(*object, node.name)->read(value, *array);
   });
@@ -54,7 +54,7 @@ ff_status ff_tensor_write(ff_handle graph, ff_tensor tensor, const ff_array* arr
       bad_value("\"", node.name, "\": got an array of shape ", to_string(type_of(*array).shape), "; expected ",
                 to_string(node.outputs[0].shape));
     State::Entry& entry = object->state.entry(node.name, type);
-    copy_in(entry.memory.data(), type, *array, node.name);
+    write_entry(entry, *array, node.name);
     entry.ready = entry.touched = true;
     ++entry.version;
     if (const auto model = object->model.lock(); model != nullptr && batched) model->set_batch(type.shape[0]);

@@ -1,5 +1,6 @@
 #include "engines/state.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -17,6 +18,31 @@ Memory::Memory(size_t bytes) : size_(bytes) {
 
 void Memory::Free::operator()(void* pointer) const { std::free(pointer); }
 
+void* State::Entry::data() const {
+  FF_CHECK(pieces.size() == 1 && volume(pieces[0].shard.rect) == type.numel(), "a tensor in ", pieces.size(), " pieces");
+  return pieces[0].memory.data();
+}
+
+void* State::Entry::piece(const Shard& shard) const {
+  for (const Piece& piece : pieces)
+    if (piece.shard == shard) return piece.memory.data();
+  return nullptr;
+}
+
+void State::Entry::read(void* to) const {
+  for (const Piece& piece : pieces)
+    copy_rect(piece.shard.rect, size_of(type.dtype), piece.memory.data(), piece.shard.rect, to, whole_of(type.shape));
+}
+
+void State::Entry::write(const void* from) {
+  for (const Piece& piece : pieces)
+    copy_rect(piece.shard.rect, size_of(type.dtype), from, whole_of(type.shape), piece.memory.data(), piece.shard.rect);
+}
+
+void State::Entry::clear() {
+  for (const Piece& piece : pieces) std::memset(piece.memory.data(), 0, piece.memory.size());
+}
+
 State::Entry* State::find(const std::string& name) {
   const auto it = entries_.find(name);
   return it == entries_.end() ? nullptr : &it->second;
@@ -24,11 +50,37 @@ State::Entry* State::find(const std::string& name) {
 
 State::Entry& State::entry(const std::string& name, const TensorType& type) {
   Entry& entry = entries_[name];
-  if (entry.memory.size() < type.bytes() || entry.memory.data() == nullptr) {
-    entry.memory = Memory(type.bytes());
+  if (entry.pieces.size() > 1 && entry.type == type) return entry;
+  if (entry.pieces.size() != 1) entry.pieces.resize(1);
+  Piece& piece = entry.pieces.front();
+  if (piece.memory.size() < type.bytes() || piece.memory.data() == nullptr) {
+    piece.memory = Memory(type.bytes());
     ++generation_;
   }
+  piece.shard = {whole_of(type.shape), piece.shard.device};
   entry.type = type;
+  return entry;
+}
+
+State::Entry& State::entry(const std::string& name, const TensorType& type, const std::vector<Shard>& shards) {
+  Entry& entry = entries_[name];
+  const bool as_wanted =
+      entry.type == type &&
+      std::equal(entry.pieces.begin(), entry.pieces.end(), shards.begin(), shards.end(),
+                 [](const Piece& piece, const Shard& shard) { return piece.shard == shard; });
+  if (as_wanted) return entry;
+  std::vector<Piece> pieces;
+  for (const Shard& shard : shards)
+    pieces.push_back({shard, Memory(static_cast<size_t>(volume(shard.rect)) * size_of(type.dtype))});
+  std::vector<char> value;
+  if (!entry.pieces.empty() && entry.type == type) {
+    value.resize(type.bytes());
+    entry.read(value.data());
+  }
+  entry.pieces = std::move(pieces);
+  entry.type = type;
+  if (!value.empty()) entry.write(value.data());
+  ++generation_;
   return entry;
 }
 

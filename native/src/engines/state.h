@@ -6,8 +6,9 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "graph/tensor.h"
+#include "graph/rect.h"
 
 namespace ff {
 
@@ -29,18 +30,34 @@ class Memory {
 
 class State {
  public:
-  struct Entry {
-    TensorType type;
+  // What a device holds of a tensor.
+  struct Piece {
+    Shard shard;
     Memory memory;
+  };
+
+  struct Entry {
+    TensorType type;  // of the whole
+    std::vector<Piece> pieces;
     uint64_t version = 0;  // changes whenever the value does
     bool ready = false;    // has a value: drawn, written or computed
     bool touched = false;  // written from outside or trained: not to be drawn anew
+
+    // The memory of a tensor that lies whole in one place.
+    void* data() const;
+    void* piece(const Shard& shard) const;  // nullptr: there is none
+    // The whole value, from the pieces and into all copies of them.
+    void read(void* to) const;
+    void write(const void* from);
+    void clear();
   };
 
   Entry* find(const std::string& name);
-  // The entry of that name and type, made when there is none. An entry may shrink and grow (inputs at another batch
-  // size); growing moves it and changes generation().
+  // The entry of that name and type, whole on the first device, made when there is none. It may shrink and grow (inputs
+  // at another batch size); growing moves it and changes generation().
   Entry& entry(const std::string& name, const TensorType& type);
+  // The entry in these pieces; what it held before is kept.
+  Entry& entry(const std::string& name, const TensorType& type, const std::vector<Shard>& shards);
   void erase(const std::string& name);
   // Changes when memory moved: loaded plans then look their pointers up again.
   uint64_t generation() const { return generation_; }

@@ -28,9 +28,22 @@ bool plain(const Node& activation) {
   return true;
 }
 
+// An activation must not come before a sum is complete, nor lie elsewhere than the strategy says.
+bool placed_apart(const Graph& graph, const Placements& placements, NodeId producer, NodeId activation) {
+  const auto of_producer = placements.find(graph.node(producer).origin);
+  const auto of_activation = placements.find(graph.node(activation).origin);
+  if (of_activation != placements.end() && graph.node(activation).origin != graph.node(producer).origin) return true;
+  if (of_producer == placements.end()) return false;
+  const Splitting splitting(op_def(graph.node(producer).op), graph.call(producer));
+  for (const Split& split : of_producer->second.splits)
+    for (size_t i = 0; i < splitting.box().size(); ++i)
+      if (splitting.box()[i].name == split.index && split.degree > 1 && splitting.combined(i)) return true;
+  return false;
+}
+
 }  // namespace
 
-void fuse_activations(Graph& graph, const std::string& device, const KernelQuery& kernels) {
+void fuse_activations(Graph& graph, const CompileSpec& compile, const KernelQuery& kernels) {
   const auto users = graph.users();
   for (const NodeId id : graph.order()) {
     const Node activation = graph.node(id);
@@ -41,9 +54,10 @@ void fuse_activations(Graph& graph, const std::string& device, const KernelQuery
       continue;
     if (producer.attrs.text("activation") != "none" || users[before.node].size() != 1 || is_output(graph, before))
       continue;
+    if (placed_apart(graph, compile.placements, before.node, id)) continue;
     OpCall fused = graph.call(before.node);
     fused.attrs.set("activation", activation.op);
-    if (!kernels.supported(fused, device)) continue;
+    if (!kernels.supported(fused, compile.device)) continue;
     producer.attrs.set("activation", activation.op);
     graph.replace({id, 0}, before);
     graph.remove(id);

@@ -11,9 +11,9 @@ namespace {
 
 class Lowering {
  public:
-  Lowering(const Pcg& pcg, const Machine& machine, const KernelQuery& kernels, const LowerOptions& options)
-      : pcg_(pcg),
-        graph_(pcg.graph),
+  Lowering(const FlatGraph& flat, const Machine& machine, const KernelQuery& kernels, const LowerOptions& options)
+      : flat_(flat),
+        graph_(flat.graph),
         kernels_(kernels),
         options_(options),
         order_(schedule(graph_, options.separate_sections)) {
@@ -40,14 +40,17 @@ class Lowering {
         for (const BufferId read : step.inputs)
           if (plan_.root(read) == input.buffer) input.sections |= 1u << static_cast<unsigned>(step.section);
     place_buffers(plan_, options_.separate_sections);
+    add_waits(plan_);
     return std::move(plan_);
   }
 
  private:
-  const std::string& kind(NodeId id) const { return plan_.machine.devices[pcg_.placements[id].view.start].kind; }
+  int device(NodeId id) const { return flat_.locals[id].device; }
+  const std::string& kind(int device) const { return plan_.machine.devices[device].kind; }
 
-  BufferId add_buffer(std::string name, TensorType type, Storage storage, Layout layout = {}) {
+  BufferId add_buffer(std::string name, int device, TensorType type, Storage storage, Layout layout = {}) {
     Buffer buffer;
+    buffer.device = device;
     buffer.name = std::move(name);
     buffer.type = std::move(type);
     buffer.layout = std::move(layout);
@@ -57,46 +60,53 @@ class Lowering {
     return static_cast<BufferId>(plan_.buffers.size()) - 1;
   }
 
-  void add_state(NodeId id) {
-    const Node& node = graph_.node(id);
-    const BufferId buffer = add_buffer(node.name, node.outputs[0], Storage::state);
-    plan_.buffers[buffer].initializer = node.attrs;
-    of_value_[id][0] = buffer;
+  BufferId add_piece(NodeId id, Storage storage) {
+    const Local& local = flat_.locals[id];
+    const BufferId buffer = add_buffer(local.state, local.device, graph_.node(id).outputs[0], storage);
+    plan_.buffers[buffer].piece = local.piece;
+    plan_.buffers[buffer].whole = local.whole;
+    return of_value_[id][0] = buffer;
   }
 
-  void add_input(NodeId id) {
-    const Node& node = graph_.node(id);
-    of_value_[id][0] = plan_.inputs[node.name].buffer = add_buffer(node.name, node.outputs[0], Storage::input);
-  }
+  void add_state(NodeId id) { plan_.buffers[add_piece(id, Storage::state)].initializer = graph_.node(id).attrs; }
+
+  void add_input(NodeId id) { plan_.inputs[flat_.locals[id].state].buffer = add_piece(id, Storage::input); }
 
   void add_call(NodeId id) {
     const Node& node = graph_.node(id);
     const OpDef& def = op_def(node.op);
     if (def.view) {
       const BufferId source = in_layout(node.inputs[0], {}, node.section);
-      of_value_[id][0] = add_buffer(node.name, node.outputs[0], Storage::temporary);
+      of_value_[id][0] = add_buffer(node.name, device(id), node.outputs[0], Storage::temporary);
       plan_.buffers[of_value_[id][0]].alias = plan_.root(source);
       assign({id, 0});
       return;
     }
-    OpCall call = local_call(pcg_, id, 0);
+    const std::string& kind = this->kind(device(id));
+    OpCall call = graph_.call(id);
+    call.box = flat_.locals[id].box;
     for (const int output : def.residuals)
       if (static_cast<size_t>(output) < call.outputs.size())
-        call.outputs[output].shape = {static_cast<int64_t>(kernels_.residual(call, kind(id), output))};
+        call.outputs[output].shape = {static_cast<int64_t>(kernels_.residual(call, kind, output))};
     std::vector<Layout> available;
     for (const Value& input : node.inputs) available.push_back(plan_.buffers[buffer_of(input)].layout);
-    Step step{
-        .call = std::move(call), .layouts = {}, .inputs = {}, .outputs = {}, .device = 0, .section = node.section};
-    step.layouts = kernels_.layouts(step.call, kind(id), available);
+    Step step{.call = std::move(call),
+              .layouts = {},
+              .inputs = {},
+              .outputs = {},
+              .device = device(id),
+              .section = node.section,
+              .waits = {}};
+    step.layouts = kernels_.layouts(step.call, kind, available);
     for (size_t i = 0; i < node.inputs.size(); ++i)
       step.inputs.push_back(in_layout(node.inputs[i], step.layouts.inputs[i], node.section));
     for (size_t k = 0; k < node.outputs.size(); ++k) {
       const Value value{id, static_cast<int32_t>(k)};
       of_value_[id][k] =
-          add_buffer(graph_.name(value), step.call.outputs[k], Storage::temporary, step.layouts.outputs[k]);
+          add_buffer(graph_.name(value), device(id), step.call.outputs[k], Storage::temporary, step.layouts.outputs[k]);
       step.outputs.push_back(of_value_[id][k]);
     }
-    step.scratch = kernels_.scratch(step.call, kind(id), step.layouts);
+    step.scratch = kernels_.scratch(step.call, kind, step.layouts);
     plan_.steps.push_back(std::move(step));
     for (size_t k = 0; k < node.outputs.size(); ++k) assign({id, static_cast<int32_t>(k)});
   }
@@ -115,7 +125,7 @@ class Lowering {
     const auto key = std::make_pair(source, layout.name());
     if (const auto it = reordered_.find(key); it != reordered_.end()) return it->second;
     const Buffer& from = plan_.buffers[source];
-    const BufferId to = add_buffer(from.name + "@" + layout.name(), from.type, Storage::temporary, layout);
+    const BufferId to = add_buffer(from.name + "@" + layout.name(), from.device, from.type, Storage::temporary, layout);
     const Node& maker = graph_.node(value.node);
     add_copy(source, to, maker.op == "weight" ? asking : maker.section);
     return reordered_[key] = to;
@@ -134,9 +144,10 @@ class Lowering {
               .layouts = {{source.layout}, {plan_.buffers[to].layout}},
               .inputs = {from},
               .outputs = {to},
-              .device = 0,
-              .section = section};
-    step.scratch = kernels_.scratch(step.call, plan_.machine.devices[0].kind, step.layouts);
+              .device = source.device,
+              .section = section,
+              .waits = {}};
+    step.scratch = kernels_.scratch(step.call, kind(source.device), step.layouts);
     const BufferId root = plan_.root(from);
     const bool constant_here =
         plan_.buffers[root].storage == Storage::state && !is_assigned_state(plan_.buffers[root].name);
@@ -150,7 +161,7 @@ class Lowering {
 
   bool is_assigned_state(const std::string& name) const {
     return std::any_of(graph_.assignments.begin(), graph_.assignments.end(),
-                       [&](const Assignment& a) { return graph_.node(a.state).name == name; });
+                       [&](const Assignment& a) { return flat_.locals[a.state].state == name; });
   }
 
   // A value that a state takes: made in the state's own memory where the op allows and nobody reads the old value
@@ -206,7 +217,7 @@ class Lowering {
     Section section;
   };
 
-  const Pcg& pcg_;
+  const FlatGraph& flat_;
   const Graph& graph_;
   const KernelQuery& kernels_;
   const LowerOptions& options_;
@@ -222,7 +233,7 @@ class Lowering {
 
 Plan lower(const Pcg& pcg, const Machine& machine, const KernelQuery& kernels, const LowerOptions& options) {
   check(pcg, machine);
-  return Lowering(pcg, machine, kernels, options).run();
+  return Lowering(flatten(pcg), machine, kernels, options).run();
 }
 
 }  // namespace ff

@@ -3,7 +3,7 @@
 
 #include "graph/kernel_query.h"
 #include "lowering/plan.h"
-#include "parallel/pcg.h"
+#include "parallel/flatten.h"
 
 namespace ff {
 
@@ -17,5 +17,6 @@ Plan lower(const Pcg& pcg, const Machine& machine, const KernelQuery& kernels, c
 // The stages of lower, in their order.
 std::vector<NodeId> schedule(const Graph& graph, bool separate_sections);
 void place_buffers(Plan& plan, bool separate_sections);  // aliases, lifetimes, offsets
+void add_waits(Plan& plan);                              // between the queues of devices
 
 }  // namespace ff

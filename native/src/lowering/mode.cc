@@ -47,6 +47,36 @@ void update_state(Graph& graph, NodeId id, int input, int output) {
   }
 }
 
+size_t distinct(std::vector<Rect> rects) {
+  std::vector<Rect> seen;
+  for (Rect& rect : rects)
+    if (std::find(seen.begin(), seen.end(), rect) == seen.end()) seen.push_back(std::move(rect));
+  return seen.size();
+}
+
+// Is an op asked to split what its kernel needs whole, or would it have to gather what lies in parts?
+bool splits_whole(const Graph& graph, NodeId id, const Placements& placements) {
+  const Node& node = graph.node(id);
+  const Splitting splitting(op_def(node.op), graph.call(id));
+  if (const auto said = placements.find(node.origin); said != placements.end()) {
+    for (const Split& split : said->second.splits) {
+      const Box& box = splitting.box();
+      const auto it = std::find_if(box.begin(), box.end(), [&](const IndexRange& r) { return r.name == split.index; });
+      if (split.degree > 1 && (it == box.end() || !splitting.obstacle(static_cast<size_t>(it - box.begin())).empty()))
+        return true;
+    }
+    return false;
+  }
+  const Pcg pcg = place(graph, placements, true);
+  const NodeId producer = node.inputs[0].node;
+  if (pcg.parts[producer].size() < 2) return false;
+  const Splitting made(op_def(graph.node(producer).op), graph.call(producer));
+  std::vector<Rect> before, here;
+  for (const Part& part : pcg.parts[producer]) before.push_back(made.region(part.box, {true, node.inputs[0].index}));
+  for (const Part& part : pcg.parts[id]) here.push_back(splitting.region(part.box, {false, 0}));
+  return distinct(here) < distinct(before);
+}
+
 }  // namespace
 
 void set_mode(Graph& graph, bool training, int64_t seed) {
@@ -74,6 +104,23 @@ void expand_activations(Graph& graph) {
       continue;
     Expansion expansion(graph, id);
     replace_outputs(graph, id, def.expand(expansion));
+  }
+}
+
+void expand_split(Graph& graph, const Placements& placements) {
+  if (placements.empty()) return;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const NodeId id : graph.order()) {
+      const OpDef& def = op_def(graph.node(id).op);
+      if (!def.expand || !splits_whole(graph, id, placements)) continue;
+      Expansion expansion(graph, id);
+      const std::vector<Value> simpler = def.expand(expansion);
+      if (simpler.empty()) continue;
+      replace_outputs(graph, id, simpler);
+      changed = true;
+      break;  // what follows may now follow otherwise
+    }
   }
 }
 

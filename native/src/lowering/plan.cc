@@ -12,6 +12,7 @@ std::string buffer_text(const Plan& plan, BufferId id) {
   if (id < 0) return "_";
   const Buffer& buffer = plan.buffers[id];
   std::string text = cat("%", id, ":", to_string(buffer.type));
+  if (plan.machine.devices.size() > 1) text += cat("@", buffer.device);
   if (!buffer.layout.dense()) text += "{" + buffer.layout.name() + "}";
   if (buffer.alias >= 0) text += cat("=%", buffer.alias);
   return text;
@@ -33,6 +34,18 @@ const char* name_of(Storage storage) {
   return kNames[static_cast<size_t>(storage)];
 }
 
+std::map<std::string, StateLayout> states_of(const Plan& plan) {
+  std::map<std::string, StateLayout> states;
+  for (const Buffer& buffer : plan.buffers) {
+    if (buffer.storage != Storage::state || buffer.alias >= 0) continue;
+    StateLayout& state = states[buffer.name];
+    state.type = {buffer.type.dtype, buffer.whole};
+    state.initializer = buffer.initializer;
+    state.shards.push_back({buffer.piece, buffer.device});
+  }
+  return states;
+}
+
 std::string to_string(const Plan& plan) {
   std::ostringstream out;
   for (size_t d = 0; d < plan.machine.devices.size(); ++d)
@@ -41,8 +54,10 @@ std::string to_string(const Plan& plan) {
   for (size_t id = 0; id < plan.buffers.size(); ++id) {
     const Buffer& buffer = plan.buffers[id];
     if (buffer.alias >= 0 || buffer.storage == Storage::temporary) continue;
-    out << name_of(buffer.storage) << " " << buffer_text(plan, static_cast<BufferId>(id)) << " \"" << buffer.name
-        << "\"\n";
+    out << name_of(buffer.storage) << " " << buffer_text(plan, static_cast<BufferId>(id)) << " \"" << buffer.name << "\"";
+    if (buffer.type.shape != buffer.whole && buffer.storage == Storage::state)
+      out << " " << to_string(buffer.piece) << " of " << to_string(buffer.whole);
+    out << "\n";
   }
   Section section{};
   for (size_t s = 0; s < plan.steps.size(); ++s) {
@@ -52,8 +67,10 @@ std::string to_string(const Plan& plan) {
     for (const BufferId id : step.inputs) in.push_back(cat("%", id));
     for (const BufferId id : step.outputs) made.push_back(buffer_text(plan, id));
     const std::string attrs = to_string(step.call.attrs);
+    if (plan.machine.devices.size() > 1) out << "  " << s << " @" << step.device;
     out << "  " << join(made) << " = " << step.call.op << "(" << join(in) << ")" << (attrs.empty() ? "" : " ") << attrs;
     if (step.fresh_with >= 0) out << " unless %" << step.fresh_with << " is unchanged";
+    for (const Wait& wait : step.waits) out << " after " << wait.step << "@" << wait.device;
     out << "  # " << step.call.name << "\n";
   }
   for (const auto& [name, id] : plan.results) out << "result \"" << name << "\" = %" << id << "\n";

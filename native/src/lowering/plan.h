@@ -12,6 +12,7 @@
 #include "graph/kernel_query.h"
 #include "graph/layout.h"
 #include "graph/machine.h"
+#include "graph/rect.h"
 
 namespace ff {
 
@@ -36,7 +37,16 @@ struct Buffer {
   int first = -1;       // steps between which its memory is in use; of roots
   int last = -1;
   size_t offset = 0;  // in the arena of its device
-  Attrs initializer;  // of states: how the first value is drawn
+  Attrs initializer;  // of states: how the first value is drawn, ...
+  Rect piece;         // ... the rectangle that lies here of the state of that name ...
+  Shape whole;        // ... and its whole shape
+};
+
+// A step of another device's queue that must have ended.
+struct Wait {
+  int device = 0;
+  int step = 0;  // in Plan::steps
+  bool operator==(const Wait&) const = default;
 };
 
 struct Step {
@@ -48,6 +58,7 @@ struct Step {
   size_t scratch = 0;
   // Skipped while the state in this buffer has not changed since the step last ran: its output is a packed copy.
   BufferId fresh_with = -1;
+  std::vector<Wait> waits;
 };
 
 struct PlanInput {
@@ -58,7 +69,7 @@ struct PlanInput {
 struct Plan {
   Machine machine;
   std::vector<Buffer> buffers;
-  std::vector<Step> steps;                  // in the order of the only queue of the only device
+  std::vector<Step> steps;  // in an order that respects all waits; a device runs its own in this order
   std::map<std::string, BufferId> results;  // named tensors that can be read after a run
   std::map<std::string, PlanInput> inputs;
   std::vector<size_t> arena;    // bytes by device
@@ -66,6 +77,14 @@ struct Plan {
 
   BufferId root(BufferId id) const { return buffers[id].alias >= 0 ? buffers[id].alias : id; }
 };
+
+// The states of a plan, each with where its pieces lie.
+struct StateLayout {
+  TensorType type;  // of the whole
+  Attrs initializer;
+  std::vector<Shard> shards;
+};
+std::map<std::string, StateLayout> states_of(const Plan& plan);
 
 std::string to_string(const Plan& plan);
 // Bytes per device by kind, and the largest buffers.

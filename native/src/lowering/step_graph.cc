@@ -127,6 +127,7 @@ Graph build_step(const Graph& user, const CompileSpec& compile, const StepSpec& 
     graph.outputs.emplace_back("gradient/" + user.name(value), copied(value));
   set_mode(graph, step.training, compile.seed);
   expand_activations(graph);
+  expand_split(graph, compile.placements);
 
   if (step.loss) {
     const Value prediction = graph.outputs.front().second;
@@ -139,7 +140,7 @@ Graph build_step(const Graph& user, const CompileSpec& compile, const StepSpec& 
   graph.sweep();
   promote_halves(graph, compile.device, kernels);
   expand_unsupported(graph, compile.device, kernels);
-  if (compile.fuse) fuse_activations(graph, compile.device, kernels);
+  if (compile.fuse) fuse_activations(graph, compile, kernels);
   graph.sweep();
   return std::move(copied.graph);
 }

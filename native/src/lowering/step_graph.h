@@ -7,6 +7,7 @@
 
 #include "graph/graph.h"
 #include "graph/kernel_query.h"
+#include "parallel/pcg.h"
 
 namespace ff {
 
@@ -22,6 +23,7 @@ struct CompileSpec {
   bool fuse = true;
   int64_t seed = 0;
   std::string device = "cpu";
+  Placements placements;
 };
 
 // What one kind of run asks for.
@@ -62,6 +64,8 @@ void promote_halves(Graph& graph, const std::string& device, const KernelQuery& 
 std::vector<Value> gradients(Graph& graph, Value loss, const std::vector<Value>& wanted);
 // Activations back into the op before them, and losses onto logits, where a kernel takes the fused form.
 void fuse_losses(Graph& graph, NodeId loss);
-void fuse_activations(Graph& graph, const std::string& device, const KernelQuery& kernels);
+void fuse_activations(Graph& graph, const CompileSpec& compile, const KernelQuery& kernels);
+// Expand ops that would be split where their kernels cannot be: batch normalisation over samples, softmax over classes.
+void expand_split(Graph& graph, const Placements& placements);
 
 }  // namespace ff

@@ -40,8 +40,6 @@ Box indices_over(const Shape& shape, const std::string& letter) {
   return box;
 }
 
-Rect whole_of(const Shape& shape) { return {Shape(shape.size(), 0), shape}; }
-
 Interval intersect(const IndexRange& range, int64_t begin, int64_t length) {
   const int64_t from = std::clamp(range.origin - begin, int64_t{0}, length);
   const int64_t to = std::clamp(range.origin + range.extent - begin, int64_t{0}, length);

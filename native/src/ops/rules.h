@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/rect.h"
 #include "ops/check.h"
 #include "ops/op.h"
 
@@ -23,8 +24,6 @@ std::function<double(const OpCall&)> flops_per_element(double each);
 
 // An index per dimension of a shape: "x0", "x1", ...
 Box indices_over(const Shape& shape, const std::string& letter);
-// All of a tensor.
-Rect whole_of(const Shape& shape);
 // The part of [begin, begin + length) that lies in the range, counted from begin; empty where they do not meet.
 struct Interval {
   int64_t origin = 0;

@@ -1,40 +1,167 @@
 #include "parallel/pcg.h"
 
-#include <functional>
-#include <numeric>
+#include <algorithm>
+#include <set>
 
 #include "base/error.h"
-#include "ops/op.h"
 
 namespace ff {
+namespace {
 
-int Placement::parts() const { return std::accumulate(degrees.begin(), degrees.end(), 1, std::multiplies<>()); }
-
-Pcg lift(Graph graph) {
-  Pcg pcg;
-  pcg.placements.resize(graph.size());
-  for (const NodeId id : graph.order()) {
-    const OpCall call = graph.call(id);
-    pcg.placements[id].degrees.assign(iteration_space(op_def(call.op), call).size(), 1);
+class Placing {
+ public:
+  Placing(Pcg& pcg, const Placements& placements, bool lenient)
+      : pcg_(pcg), placements_(placements), lenient_(lenient) {
+    const size_t n = pcg.graph.size();
+    pcg.parts.resize(n);
+    pcg.pieces.resize(n);
+    splittings_.resize(n);
   }
+
+  void run() {
+    for (const NodeId id : pcg_.graph.order()) {
+      const Node& node = pcg_.graph.node(id);
+      if (node.op == "weight" || node.op == "constant") continue;
+      const Splitting& splitting = splittings_[id].emplace(op_def(node.op), pcg_.graph.call(id));
+      if (node.op == "input") {
+        pcg_.parts[id] = splitting.whole(0);
+        pcg_.pieces[id] = shards_of(splitting, pcg_.parts[id], {true, 0});
+        continue;
+      }
+      pcg_.parts[id] = parts_for(id, splitting);
+      if (node.origin >= 0 && node.section == Section::forward) forward_of_.emplace(node.origin, id);
+      settle_states(id, splitting);
+    }
+  }
+
+ private:
+  Parts parts_for(NodeId id, const Splitting& splitting) const {
+    const Node& node = pcg_.graph.node(id);
+    if (const Placement* placement = said(id)) {
+      try {
+        return splitting.cut(*placement);
+      } catch (const Error&) {
+        if (!lenient_) throw;
+      }
+    }
+    std::vector<Parts> candidates;
+    const auto add = [&](std::optional<Parts> parts) {
+      if (parts) candidates.push_back(std::move(*parts));
+    };
+    const auto forward = forward_of_.find(node.origin);
+    if (forward != forward_of_.end())
+      add(splitting.follow(*splittings_[forward->second], pcg_.parts[forward->second]));
+    // An update is made where its weight lies.
+    const size_t followed = node.section == Section::update ? std::min<size_t>(1, node.inputs.size()) : node.inputs.size();
+    for (size_t k = 0; k < followed; ++k)
+      if (const std::vector<Shard> shards = shards_of_value(node.inputs[k]); !shards.empty())
+        add(splitting.follow({false, static_cast<int>(k)}, shards));
+    if (candidates.empty()) return splitting.whole(device_of_inputs(node));
+    if (has_opaque_input(node)) return candidates.front();  // beside the part that made the workspace
+    const auto dearer = [&](const Parts& a, const Parts& b) { return cost(id, splitting, a) < cost(id, splitting, b); };
+    return *std::min_element(candidates.begin(), candidates.end(), dearer);
+  }
+
+  // What the strategy says about this very op; what is made for it (its gradient, its expansion) only follows.
+  const Placement* said(NodeId id) const {
+    const Node& node = pcg_.graph.node(id);
+    if (node.section != Section::forward || forward_of_.count(node.origin) != 0) return nullptr;
+    const auto it = placements_.find(node.origin);
+    return it == placements_.end() || it->second.op != node.op ? nullptr : &it->second;
+  }
+
+  bool has_opaque_input(const Node& node) const {
+    return std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [&](const Value& input) { return pcg_.graph.type(input).dtype == DType::opaque; });
+  }
+
+  int device_of_inputs(const Node& node) const {
+    for (const Value& input : node.inputs)
+      if (const std::vector<Shard> shards = shards_of_value(input); !shards.empty()) return shards.front().device;
+    return 0;
+  }
+
+  std::vector<Shard> shards_of_value(Value value) const {
+    if (pcg_.graph.type(value).dtype == DType::opaque) return {};
+    if (!pcg_.pieces[value.node].empty()) return pcg_.pieces[value.node];
+    if (pcg_.parts[value.node].empty()) return {};
+    return shards_of(*splittings_[value.node], pcg_.parts[value.node], {true, value.index});
+  }
+
+  bool partial(Value value) const {
+    const Parts& parts = pcg_.parts[value.node];
+    if (parts.size() < 2 || !pcg_.pieces[value.node].empty()) return false;
+    const Splitting& splitting = *splittings_[value.node];
+    for (size_t i = 0; i < splitting.box().size(); ++i)
+      if (!parts[0].box[i].whole() && splitting.combined(i)) return true;
+    return false;
+  }
+
+  // Bytes that parts must fetch, and bytes that the busiest device touches.
+  double cost(NodeId id, const Splitting& splitting, const Parts& parts) const {
+    const Node& node = pcg_.graph.node(id);
+    std::map<int, double> touched;
+    double fetched = 0;
+    for (const Part& part : parts) {
+      if (part.empty()) continue;
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        if (splitting.call().inputs[k].dtype == DType::opaque) continue;
+        const Rect rect = splitting.region(part.box, {false, static_cast<int>(k)});
+        const double bytes = static_cast<double>(volume(rect) * static_cast<int64_t>(size_of(splitting.call().inputs[k].dtype)));
+        touched[part.device] += bytes;
+        const std::vector<Shard> shards = shards_of_value(node.inputs[k]);
+        const bool here = std::any_of(shards.begin(), shards.end(), [&](const Shard& shard) {
+          return shard.device == part.device && contains(shard.rect, rect);
+        });
+        if (!shards.empty() && (!here || partial(node.inputs[k]))) fetched += bytes;
+      }
+      for (size_t k = 0; k < node.outputs.size(); ++k)
+        if (node.outputs[k].dtype != DType::opaque)
+          touched[part.device] += static_cast<double>(
+              volume(splitting.region(part.box, {true, static_cast<int>(k)})) *
+              static_cast<int64_t>(size_of(node.outputs[k].dtype)));
+    }
+    double busiest = 0;
+    for (const auto& [device, bytes] : touched) busiest = std::max(busiest, bytes);
+    return fetched + busiest;
+  }
+
+  // States lie where the first op that reads them wants them: whatever the batch, so also where it has no work.
+  void settle_states(NodeId id, const Splitting& splitting) {
+    const Node& node = pcg_.graph.node(id);
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      const NodeId state = node.inputs[k].node;
+      if (pcg_.graph.node(state).op == "weight" && pcg_.pieces[state].empty())
+        pcg_.pieces[state] = shards_of(splitting, pcg_.parts[id], {false, static_cast<int>(k)});
+    }
+  }
+
+  Pcg& pcg_;
+  const Placements& placements_;
+  const bool lenient_;
+  std::vector<std::optional<Splitting>> splittings_;
+  std::map<NodeId, NodeId> forward_of_;  // node of the user's graph -> the first node here that computes it
+};
+
+}  // namespace
+
+Pcg place(Graph graph, const Placements& placements, bool lenient) {
+  Pcg pcg;
   pcg.graph = std::move(graph);
+  Placing(pcg, placements, lenient).run();
+  // A state that nothing reads is only written: it lies whole where its value is made.
+  for (const Assignment& assignment : pcg.graph.assignments)
+    if (pcg.pieces[assignment.state].empty())
+      pcg.pieces[assignment.state] = {{whole_of(pcg.graph.node(assignment.state).outputs[0].shape), 0}};
   return pcg;
 }
 
-OpCall local_call(const Pcg& pcg, NodeId node, int part) {
-  FF_CHECK(part < pcg.placements[node].parts(), pcg.graph.node(node).name, " has no part ", part);
-  OpCall call = pcg.graph.call(node);
-  call.box = iteration_space(op_def(call.op), call);
-  return call;
-}
-
 void check(const Pcg& pcg, const Machine& machine) {
-  for (const NodeId id : pcg.graph.order()) {
-    const Placement& placement = pcg.placements[id];
-    const int device = placement.view.start;
-    if (device < 0 || static_cast<size_t>(device) >= machine.devices.size())
-      bad_value(pcg.graph.node(id).name, ": placed on device ", device, "; the machine has ", machine.devices.size());
-  }
+  for (const NodeId id : pcg.graph.order())
+    for (const Part& part : pcg.parts[id])
+      if (part.device < 0 || static_cast<size_t>(part.device) >= machine.devices.size())
+        bad_value(pcg.graph.node(id).name, ": placed on device ", part.device, "; the machine has ",
+                  machine.devices.size());
 }
 
 }  // namespace ff

@@ -1,34 +1,29 @@
-// The parallel computation graph: a graph and, for each node, the degrees of its indices and the devices that hold its
-// parts. It is what lowering lowers.
+// The parallel computation graph: a graph and, for each node, its parts. It is what lowering lowers.
 #pragma once
 
+#include <map>
 #include <vector>
 
 #include "graph/graph.h"
 #include "graph/machine.h"
+#include "parallel/parts.h"
 
 namespace ff {
 
-// How one node is split: a degree per index of its iteration space, and where the parts run.
-struct Placement {
-  std::vector<int> degrees;
-  MachineView view;
-
-  int parts() const;
-};
-
 struct Pcg {
   Graph graph;
-  std::vector<Placement> placements;  // by node
+  std::vector<Parts> parts;             // by node; none for constants, which are made where they are wanted
+  std::vector<std::vector<Shard>> pieces;  // by node, of states and inputs: where they lie
 };
 
-// Every node whole, on device 0.
-Pcg lift(Graph graph);
+// What a strategy says about ops, by the node of the user's graph. Ops that it does not name follow what they read.
+using Placements = std::map<NodeId, Placement>;
 
-// The call that part `part` of a node makes: its box, and operands cut to it.
-OpCall local_call(const Pcg& pcg, NodeId node, int part);
+// Gradients and updates follow the op that they are made for, everything else the operand that spares most moves.
+// lenient: an op that cannot be split as the strategy says follows instead, as when it is to be expanded.
+Pcg place(Graph graph, const Placements& placements, bool lenient = false);
 
-// Throws an Error naming the node when degrees or devices do not fit the operator or the machine.
+// Throws an Error naming the node when a part lies on a device that the machine has not.
 void check(const Pcg& pcg, const Machine& machine);
 
 }  // namespace ff

@@ -1,87 +1,119 @@
-// The engine of one process: a plan becomes a list of bound kernels over resolved pointers.
+// The engine of one process: a plan becomes a queue of bound kernels over resolved pointers for each device, and a
+// device is a thread.
 #include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "base/error.h"
 #include "base/parallel.h"
 #include "engines/engine.h"
+#include "engines/local/progress.h"
 #include "engines/local/worker.h"
 #include "kernels/kernel.h"
 
 namespace ff::local {
 namespace {
 
+constexpr int kMostDevices = 256;
+
 std::atomic<int> forks{0};
 const int fork_counter = pthread_atfork(nullptr, nullptr, [] { ++forks; });
 
-// Memory that the plans of one engine take turns to use.
+// Memory that the plans of one engine take turns to use, and the threads that stand for its devices.
 struct Shared {
-  Memory arena, scratch;
+  std::vector<Memory> arenas, scratches;  // by device
   uint64_t generation = 1;
-  int threads = 1;
-  // In a process that was forked, the thread that forked must not ask libgomp for threads that stayed behind: a thread
-  // of our own, born in the child, has a pool of its own. Engines that are made in the child need it as well.
+  int threads = 1;  // of a device
+  // The thread that calls stands for the first device. In a process that was forked it must not ask libgomp for threads
+  // that stayed behind: a thread of our own, born in the child, has a pool of its own. Engines that are made in the child
+  // need it as well.
   int forks_seen = 0;
-  std::unique_ptr<Worker> worker;
+  std::vector<std::unique_ptr<Worker>> workers;  // by device; none: the calling thread
 
-  Shared() = default;
+  explicit Shared(size_t devices) : arenas(devices), scratches(devices), workers(devices) {}
   Shared(const Shared&) = delete;
   Shared& operator=(const Shared&) = delete;
   ~Shared() {
-    if (forks_seen != forks) (void)worker.release();
+    if (forks_seen != forks) release();
   }
 
-  void reserve(size_t arena_bytes, size_t scratch_bytes) {
-    if (arena.data() != nullptr && arena.size() >= arena_bytes && scratch.size() >= scratch_bytes) return;
-    if (arena.data() == nullptr || arena.size() < arena_bytes) arena = Memory(arena_bytes);
-    if (scratch.data() == nullptr || scratch.size() < scratch_bytes) scratch = Memory(scratch_bytes);
-    ++generation;
+  // Threads of the parent do not exist in a forked child.
+  void release() {
+    for (auto& worker : workers) (void)worker.release();
   }
 
+  void reserve(const std::vector<size_t>& arena_bytes, const std::vector<size_t>& scratch_bytes) {
+    const auto grow = [&](Memory& memory, size_t bytes) {
+      if (memory.data() != nullptr && memory.size() >= bytes) return;
+      memory = Memory(bytes);
+      ++generation;
+    };
+    for (size_t d = 0; d < arenas.size(); ++d) {
+      grow(arenas[d], arena_bytes[d]);
+      grow(scratches[d], scratch_bytes[d]);
+    }
+  }
+
+  // body(device) on the thread of each device, all at one time; the first error is thrown when all have ended.
   template <class F>
-  void on_device(F&& body) {
+  void on_devices(F&& body) {
     if (forks_seen != forks) {
-      (void)worker.release();  // a thread of the parent, if any: it does not exist here
-      worker = std::make_unique<Worker>();
+      release();
+      workers[0] = std::make_unique<Worker>();
       forks_seen = forks;
     }
-    const auto job = [&] {
+    const auto job = [&](size_t device) {
       if (thread_count() != threads) set_thread_count(threads);
-      body();
+      body(static_cast<int>(device));
     };
-    if (worker != nullptr)
-      worker->run(job);
-    else
-      job();
+    for (size_t d = 1; d < workers.size(); ++d) {
+      if (workers[d] == nullptr) workers[d] = std::make_unique<Worker>();
+      workers[d]->start([&job, d] { job(d); });
+    }
+    std::exception_ptr error;
+    const auto attempt = [&](auto&& call) {
+      try {
+        call();
+      } catch (...) {
+        if (error == nullptr) error = std::current_exception();
+      }
+    };
+    if (workers[0] != nullptr) {
+      workers[0]->start([&job] { job(0); });
+      attempt([&] { workers[0]->finish(); });
+    } else {
+      attempt([&] { job(0); });
+    }
+    for (size_t d = 1; d < workers.size(); ++d) attempt([&] { workers[d]->finish(); });
+    if (error != nullptr) std::rethrow_exception(error);
   }
 };
 
 class LocalExecutable : public Executable {
  public:
   LocalExecutable(std::shared_ptr<const Plan> plan, State& state, std::shared_ptr<Shared> shared)
-      : Executable(std::move(plan)), state_(state), shared_(std::move(shared)) {
+      : Executable(std::move(plan)), state_(state), shared_(std::move(shared)), queues_(plan_->machine.devices.size()) {
     for (const Buffer& buffer : plan_->buffers)
-      if (buffer.alias < 0 && (buffer.storage == Storage::state || buffer.storage == Storage::input))
-        state_.entry(buffer.name, buffer.type);
-    shared_->reserve(plan_->arena[0], plan_->scratch[0]);
+      if (buffer.alias < 0 && buffer.storage == Storage::input) state_.entry(buffer.name, buffer.type);
+    for (const auto& [name, layout] : states_of(*plan_)) state_.entry(name, layout.type, layout.shards);
+    shared_->reserve(plan_->arena, plan_->scratch);
     pinned_.resize(plan_->buffers.size());
     for (size_t id = 0; id < plan_->buffers.size(); ++id) {
       const Buffer& buffer = plan_->buffers[id];
       if (buffer.alias < 0 && buffer.storage == Storage::pinned) pinned_[id] = Memory(buffer.bytes);
     }
-    shared_->on_device([&] { bind(); });
+    shared_->on_devices([&](int device) { bind(device); });
+    resolve();
   }
 
   void run(unsigned sections) override {
     if (state_generation_ != state_.generation() || shared_generation_ != shared_->generation) resolve();
-    shared_->on_device([&] {
-      for (Bound& bound : bound_)
-        if (sections >> static_cast<unsigned>(bound.step->section) & 1u) execute(bound);
-    });
+    progress_.begin(queues_.size());
+    shared_->on_devices([&](int device) { run_queue(device, sections); });
     for (const auto& [section, entry] : written_) {
       if ((sections >> static_cast<unsigned>(section) & 1u) == 0) continue;
       ++entry->version;
@@ -96,22 +128,25 @@ class LocalExecutable : public Executable {
 
   void profile(bool on) override {
     profiling_ = on;
-    for (Bound& bound : bound_) {
-      bound.runs = 0;
-      bound.seconds = 0;
-    }
+    for (auto& queue : queues_)
+      for (Bound& bound : queue) {
+        bound.runs = 0;
+        bound.seconds = 0;
+      }
   }
 
   std::vector<StepTime> times() const override {
     std::vector<StepTime> out;
-    for (const Bound& bound : bound_)
-      out.push_back({bound.step->call.op, bound.step->call.name, bound.runs, bound.seconds});
+    for (const auto& queue : queues_)
+      for (const Bound& bound : queue)
+        out.push_back({bound.step->call.op, bound.step->call.name, bound.runs, bound.seconds});
     return out;
   }
 
  private:
   struct Bound {
     const Step* step;
+    int number;  // in the plan
     std::unique_ptr<Kernel> kernel;
     std::vector<const void*> in;
     std::vector<void*> out;
@@ -121,60 +156,83 @@ class LocalExecutable : public Executable {
     double seconds = 0;
   };
 
-  void bind() {
-    const Device& device = plan_->machine.devices[0];
-    for (const Step& step : plan_->steps) {
+  void bind(int device) {
+    for (size_t s = 0; s < plan_->steps.size(); ++s) {
+      const Step& step = plan_->steps[s];
+      if (step.device != device) continue;
       Bound bound{.step = &step,
-                  .kernel = bind_kernel({step.call, step.layouts, shared_->threads}, device.kind),
+                  .number = static_cast<int>(s),
+                  .kernel = bind_kernel({step.call, step.layouts, shared_->threads}, plan_->machine.devices[device].kind),
                   .in = {},
                   .out = {}};
       bound.in.resize(step.inputs.size());
       bound.out.resize(step.outputs.size());
-      bound_.push_back(std::move(bound));
+      queues_[device].push_back(std::move(bound));
     }
-    resolve();
   }
 
   void* memory_of(BufferId root) {
     const Buffer& buffer = plan_->buffers[root];
     switch (buffer.storage) {
       case Storage::state:
+        return state_.find(buffer.name)->piece({buffer.piece, buffer.device});
       case Storage::input: {
         State::Entry* entry = state_.find(buffer.name);  // of another batch size, perhaps: its memory is what counts
-        return entry != nullptr ? entry->memory.data() : state_.entry(buffer.name, buffer.type).memory.data();
+        return entry != nullptr ? entry->data() : state_.entry(buffer.name, buffer.type).data();
       }
       case Storage::pinned:
         return pinned_[root].data();
       default:
-        return static_cast<char*>(shared_->arena.data()) + buffer.offset;
+        return static_cast<char*>(shared_->arenas[buffer.device].data()) + buffer.offset;
     }
   }
 
   void resolve() {
+    // Another plan may have wanted the states in other pieces.
+    for (const auto& [name, layout] : states_of(*plan_)) state_.entry(name, layout.type, layout.shards);
     pointers_.resize(plan_->buffers.size());
     for (size_t id = 0; id < pointers_.size(); ++id) pointers_[id] = memory_of(plan_->root(static_cast<BufferId>(id)));
     written_.clear();
-    for (Bound& bound : bound_) {
-      for (size_t i = 0; i < bound.in.size(); ++i) bound.in[i] = pointers_[bound.step->inputs[i]];
-      for (size_t k = 0; k < bound.out.size(); ++k) {
-        const BufferId root = plan_->root(bound.step->outputs[k]);
-        bound.out[k] = pointers_[root];
-        if (plan_->buffers[root].storage == Storage::state)
-          written_.emplace_back(bound.step->section, state_.find(plan_->buffers[root].name));
-      }
-      if (bound.step->fresh_with >= 0) bound.fresh_with = state_.find(plan_->buffers[bound.step->fresh_with].name);
-      bound.seen_version = ~uint64_t{0};
-    }
+    for (auto& queue : queues_)
+      for (Bound& bound : queue) resolve(bound);
     state_generation_ = state_.generation();
     shared_generation_ = shared_->generation;
   }
 
-  void execute(Bound& bound) {
+  void resolve(Bound& bound) {
+    for (size_t i = 0; i < bound.in.size(); ++i) bound.in[i] = pointers_[bound.step->inputs[i]];
+    for (size_t k = 0; k < bound.out.size(); ++k) {
+      const BufferId root = plan_->root(bound.step->outputs[k]);
+      bound.out[k] = pointers_[root];
+      if (plan_->buffers[root].storage == Storage::state)
+        written_.emplace(bound.step->section, state_.find(plan_->buffers[root].name));
+    }
+    if (bound.step->fresh_with >= 0) bound.fresh_with = state_.find(plan_->buffers[bound.step->fresh_with].name);
+    bound.seen_version = ~uint64_t{0};
+  }
+
+  void run_queue(int device, unsigned sections) {
+    const auto runs = [&](const Step& step) { return (sections >> static_cast<unsigned>(step.section) & 1u) != 0; };
+    try {
+      for (Bound& bound : queues_[device]) {
+        if (!runs(*bound.step)) continue;
+        for (const Wait& wait : bound.step->waits)
+          if (runs(plan_->steps[wait.step]) && !progress_.await(wait.device, wait.step)) return;
+        execute(bound, device);
+        if (queues_.size() > 1) progress_.ended(device, bound.number);
+      }
+    } catch (...) {
+      progress_.fail();
+      throw;
+    }
+  }
+
+  void execute(Bound& bound, int device) {
     if (bound.fresh_with != nullptr) {
       if (bound.seen_version == bound.fresh_with->version) return;
       bound.seen_version = bound.fresh_with->version;
     }
-    const RunArgs args{bound.in.data(), bound.out.data(), shared_->scratch.data()};
+    const RunArgs args{bound.in.data(), bound.out.data(), shared_->scratches[device].data()};
     if (!profiling_) {
       bound.kernel->run(args);
       return;
@@ -187,29 +245,33 @@ class LocalExecutable : public Executable {
 
   State& state_;
   std::shared_ptr<Shared> shared_;
-  std::vector<Bound> bound_;
+  std::vector<std::vector<Bound>> queues_;  // by device
+  Progress progress_;
   std::vector<Memory> pinned_;  // by buffer
   std::vector<void*> pointers_;
-  std::vector<std::pair<Section, State::Entry*>> written_;  // states that each section changes
+  std::set<std::pair<Section, State::Entry*>> written_;  // states that each section changes
   uint64_t state_generation_ = 0, shared_generation_ = 0;
   bool profiling_ = false;
 };
 
 class LocalEngine : public Engine {
  public:
-  explicit LocalEngine(const EngineConfig& config) : config_(config), shared_(std::make_shared<Shared>()) {
+  explicit LocalEngine(const EngineConfig& config) : config_(config) {
     if (config.device != "cpu" && config.device != "reference")
       bad_value("engine \"local\" has no devices of kind \"", config.device, "\"; expected \"cpu\" or \"reference\"");
-    if (config.devices != 1) bad_value("engine \"local\" got devices = ", config.devices, "; expected 1");
+    if (config.devices < 1 || config.devices > kMostDevices)
+      bad_value("engine \"local\" got devices = ", config.devices, "; expected 1 to ", kMostDevices);
     if (config.threads < 0)
       bad_value("engine \"local\" got threads = ", config.threads, "; expected 0 (all cores) or more");
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    shared_ = std::make_shared<Shared>(static_cast<size_t>(config.devices));
     shared_->threads = config.threads > 0 ? config.threads : std::max(1, cores / config.devices);
   }
 
   Machine machine() const override {
     const int64_t memory = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-    return {{Device{.kind = config_.device, .threads = shared_->threads, .memory = memory, .node = 0}}};
+    const Device device{.kind = config_.device, .threads = shared_->threads, .memory = memory / config_.devices, .node = 0};
+    return {std::vector<Device>(static_cast<size_t>(config_.devices), device)};
   }
 
   std::unique_ptr<Executable> load(std::shared_ptr<const Plan> plan, State& state) override {

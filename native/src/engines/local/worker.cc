@@ -13,11 +13,15 @@ Worker::~Worker() {
   thread_.join();
 }
 
-void Worker::run(std::function<void()> job) {
-  std::unique_lock lock(mutex_);
+void Worker::start(std::function<void()> job) {
+  const std::lock_guard lock(mutex_);
   job_ = std::move(job);
   busy_ = true;
   changed_.notify_all();
+}
+
+void Worker::finish() {
+  std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !busy_; });
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }

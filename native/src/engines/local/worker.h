@@ -14,8 +14,9 @@ class Worker {
  public:
   Worker();
   ~Worker();
-  // Run a job there and wait for it; what it throws is thrown here.
-  void run(std::function<void()> job);
+  // Run a job there; finish() waits for it and throws what it threw.
+  void start(std::function<void()> job);
+  void finish();
 
  private:
   void loop();
