@@ -26,6 +26,7 @@ from flexflow.core.metrics import PerfMetrics
 from flexflow.core.model import FFModel
 from flexflow.core.optimizers import AdamOptimizer, Optimizer, SGDOptimizer
 from flexflow.core.regularizers import L1Regularizer, L2Regularizer, Regularizer
+from flexflow.core.strategy import Placement, Strategy
 from flexflow.core.tensor import Parameter, Tensor
 from flexflow.core.types import (
     ActiMode,
@@ -73,11 +74,13 @@ __all__ = [
     "Parameter",
     "ParameterSyncType",
     "PerfMetrics",
+    "Placement",
     "PoolType",
     "Regularizer",
     "RegularizerMode",
     "SGDOptimizer",
     "SingleDataLoader",
+    "Strategy",
     "Tensor",
     "TruncatedNormalInitializer",
     "UniformInitializer",

@@ -18,7 +18,7 @@ from ctypes import (
 from typing import Any
 
 # Of all that follows; the library carries it too, so that one of another interface is refused.
-DIGEST = "ce94631225557ea9"
+DIGEST = "e9ac9b8d0b23d7ee"
 
 ff_handle = c_uint64
 ff_tensor = c_int64
@@ -112,6 +112,7 @@ FUNCTIONS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "ff_graph_find": ((ff_handle, c_char_p, POINTER(ff_tensor),), ff_status),
     "ff_graph_set_weight": ((ff_handle, ff_tensor, POINTER(ff_attr), c_size_t,), ff_status),
     "ff_graph_text": ((ff_handle, POINTER(c_char_p),), ff_status),
+    "ff_graph_indices": ((ff_handle, ff_tensor, POINTER(c_char_p),), ff_status),
     "ff_tensor_read": ((ff_handle, ff_tensor, POINTER(ff_array),), ff_status),
     "ff_tensor_write": ((ff_handle, ff_tensor, POINTER(ff_array),), ff_status),
     "ff_gradient_read": ((ff_handle, ff_tensor, POINTER(ff_array),), ff_status),

@@ -16,6 +16,7 @@ from flexflow.core.dataloader import DataSet
 from flexflow.core.metrics import PerfMetrics
 from flexflow.core.ops import Ops
 from flexflow.core.optimizers import Optimizer
+from flexflow.core.strategy import Strategy
 from flexflow.core.tensor import Tensor
 from flexflow.core.types import LOSSES, CompMode, LossType, MetricsType, check_enum, metric_name
 
@@ -29,8 +30,6 @@ SECTIONS = {
 SLICE_MS = 100.0  # the longest stay in the library: Ctrl-C and progress bars wait for it
 ALL_STEPS = 2**62
 
-
-PLACE = {}
 
 class Progress(NamedTuple):
     """How far a run came: steps and samples of this slice, and samples of the epoch so far."""
@@ -81,6 +80,7 @@ class CompiledModel(Ops):
         *,
         output: Tensor | None = None,
         loss_attributes: Mapping[str, Any] | None = None,
+        strategy: Strategy | None = None,
     ) -> None:
         """Make the model ready to run. Weights keep the values that were set or trained; a second
         call starts the optimizer afresh.
@@ -95,9 +95,10 @@ class CompiledModel(Ops):
             comp_mode: CompMode.INFERENCE if it is never to be trained.
             output: the tensor that is compared with the label; None: of the layer made last.
             loss_attributes: of the loss: ``from_logits``, ``label_smoothing``.
+            strategy: how operators are split, and on which devices they run; None: all on the first.
 
         Raises:
-            ValueError: no layer, no loss for training, unknown attributes, a loss that does not fit
+            ValueError: a strategy that does not fit the model, no layer, no loss for training, unknown attributes, a loss that does not fit
                 the output.
             TypeError: an argument of a wrong type.
 
@@ -123,6 +124,7 @@ class CompiledModel(Ops):
             **self._loss_options(loss_type, loss_attributes),
             **self._optimizer_options(),
             **self._engine_options(),
+            **self._strategy_options(strategy),
         }
         given = attributes(options)
         self._compiled = Handle("ff_compile", self.graph_handle, given, len(given))
@@ -169,11 +171,22 @@ class CompiledModel(Ops):
         return {
             "engine": config.engine or None,
             "device": config.device,
-            **{"place:"+k: v for k, v in PLACE.items()},
             "devices": config.devices,
             "threads": config.threads,
             "fuse": config.perform_fusion,
         }
+
+    def _strategy_options(self, strategy: Strategy | None) -> dict[str, Any]:
+        if strategy is None:
+            return {}
+        if not isinstance(strategy, Strategy):
+            raise TypeError(f"compile: strategy is {strategy!r}, expected a Strategy")
+        options: dict[str, Any] = {"devices": max(strategy.devices, self._ffconfig.devices)}
+        for name, placement in strategy.bind(self).rules:
+            splits = zip(placement.splits.items(), placement.grid())
+            words = [f"{index}:{degree}:{stride}" for (index, degree), stride in splits]
+            options[f"place:{name}"] = " ".join([str(placement.start), *words])
+        return options
 
     # ---- what a compiled model has ----
     def _need_compiled(self, who: str) -> int:

@@ -4,6 +4,7 @@
 
 #include "c_api/objects.h"
 #include "ops/op.h"
+#include "parallel/parts.h"
 
 using namespace ff;
 using namespace ff::c_api;
@@ -31,6 +32,15 @@ void set_weight(GraphObject& object, Node& node, Attrs changes) {
 void copy_values(const std::vector<Value>& values, ff_tensor* out, size_t capacity, size_t* n) {
   *n = values.size();
   for (size_t i = 0; i < std::min(capacity, values.size()); ++i) out[i] = tensor_of(values[i]);
+}
+
+const char* kind_of(const Graph& graph, NodeId id, const Splitting& splitting, size_t index) {
+  const Node& node = graph.node(id);
+  for (size_t k = 0; k < node.inputs.size(); ++k)
+    if (graph.node(node.inputs[k].node).op == "weight" && splitting.dim_of(index, {false, static_cast<int>(k)}) != -1)
+      return splitting.combined(index) ? "reduction" : "parameter";
+  if (splitting.combined(index)) return "reduction";
+  return splitting.dim_of(index, {true, 0}) == 0 ? "sample" : "attribute";
 }
 
 }  // namespace
@@ -125,6 +135,24 @@ ff_status ff_graph_text(ff_handle graph, const char** text) {
     const auto object = graph_of(graph);
     const std::lock_guard lock(object->mutex);
     *text = lend(to_string(object->graph));
+  });
+}
+
+ff_status ff_graph_indices(ff_handle graph, ff_tensor tensor, const char** text) {
+  return guarded([&] {
+    required(text, "text");
+    const auto object = graph_of(graph);
+    const std::lock_guard lock(object->mutex);
+    const NodeId id = value_of(object->graph, tensor).node;
+    const Splitting splitting(op_def(object->graph.node(id).op), object->graph.call(id));
+    std::ostringstream out;
+    for (size_t i = 0; i < splitting.box().size(); ++i) {
+      const IndexRange& range = splitting.box()[i];
+      const std::string obstacle = splitting.obstacle(i);
+      out << range.name << " " << range.extent << " "
+          << (obstacle.empty() ? kind_of(object->graph, id, splitting, i) : "whole: " + obstacle) << "\n";
+    }
+    *text = lend(out.str());
   });
 }
 

@@ -112,8 +112,8 @@ class Lowering {
   }
 
   BufferId buffer_of(Value value) const {
+    FF_CHECK(!of_value_[value.node].empty(), graph_.name(value), " is used before it is made");
     const BufferId buffer = of_value_[value.node][value.index];
-    FF_CHECK(buffer >= 0, graph_.name(value), " is used before it is made");
     return buffer;
   }
 

@@ -29,13 +29,15 @@ std::vector<NodeId> schedule(const Graph& graph, bool separate_sections) {
     const Node& node = graph.node(id);
     const bool inputs_done =
         std::all_of(node.inputs.begin(), node.inputs.end(), [&](const Value& v) { return done[v.node]; });
+    const bool states_there = std::all_of(graph.assignments.begin(), graph.assignments.end(),
+                                          [&](const Assignment& a) { return a.value.node != id || done[a.state]; });
     const bool overwrites_read =
         std::any_of(graph.assignments.begin(), graph.assignments.end(), [&](const Assignment& a) {
           return a.value.node == id &&
                  readers[a.state] > std::count_if(node.inputs.begin(), node.inputs.end(),
                                                   [&](const Value& v) { return v.node == a.state; });
         });
-    return inputs_done && !overwrites_read;
+    return inputs_done && states_there && !overwrites_read;
   };
   for (const NodeId id : rest) {
     emit(id);

@@ -131,8 +131,11 @@ class Placing {
     const Node& node = pcg_.graph.node(id);
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       const NodeId state = node.inputs[k].node;
-      if (pcg_.graph.node(state).op == "weight" && pcg_.pieces[state].empty())
-        pcg_.pieces[state] = shards_of(splitting, pcg_.parts[id], {false, static_cast<int>(k)});
+      if (pcg_.graph.node(state).op != "weight" || !pcg_.pieces[state].empty()) continue;
+      std::vector<Shard> pieces = shards_of(splitting, pcg_.parts[id], {false, static_cast<int>(k)});
+      if (pcg_.graph.type({state, 0}).numel() > 0)
+        std::erase_if(pieces, [](const Shard& piece) { return volume(piece.rect) == 0; });
+      pcg_.pieces[state] = std::move(pieces);
     }
   }
 

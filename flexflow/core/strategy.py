@@ -1,0 +1,354 @@
+"""Strategies: how every operator is split, and on which devices its parts run."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flexflow.core._lib import text
+
+if TYPE_CHECKING:
+    from flexflow.core.compiled import CompiledModel
+
+FORMAT, VERSION = "flexflow strategy", 1
+# What one can split along without knowing the names of an operator's indices.
+KINDS = ("sample", "parameter", "attribute", "reduction")
+# Operators that leave a tensor split as it comes, element by element.
+_ELEMENTWISE = frozenset(
+    "relu gelu sigmoid tanh elu silu leaky_relu dropout identity exp sin cos "
+    "scalar_add scalar_sub scalar_multiply scalar_true_divide".split()
+)
+
+
+@dataclass(frozen=True)
+class Index:
+    """One index of an operator's loops: its extent, and what splitting it means."""
+
+    name: str
+    extent: int
+    kind: str  # one of KINDS, or "whole: " and why it cannot be split
+
+
+@dataclass(frozen=True)
+class Placement:
+    """How one operator is split: parts per index, and the grid of devices that they lie on.
+
+    Attributes:
+        splits: parts by index; the name of a kind ("sample", "parameter", "attribute",
+            "reduction") stands for the operator's first index of that kind.
+        start: the device of the first part.
+        strides: by split, how many devices further the next part lies; None: row-major, the last
+            split on neighbouring devices.
+    """
+
+    splits: Mapping[str, int] = field(default_factory=dict)
+    start: int = 0
+    strides: tuple[int, ...] | None = None
+
+    def grid(self) -> tuple[int, ...]:
+        """The strides, filled in."""
+        if self.strides is not None:
+            return self.strides
+        strides, step = [], 1
+        for degree in reversed(list(self.splits.values())):
+            strides.append(step)
+            step *= degree
+        return tuple(reversed(strides))
+
+    def devices(self) -> int:
+        """One more than the highest device that it uses."""
+        reach = sum((d - 1) * s for d, s in zip(self.splits.values(), self.grid()))
+        return self.start + reach + 1
+
+    def __str__(self) -> str:
+        splits = " x ".join(f"{index} in {parts}" for index, parts in self.splits.items())
+        return f"{splits or 'whole'}, from device {self.start} by {list(self.grid())}"
+
+
+class Strategy:
+    """A value that says how a model is executed on several devices.
+
+    It holds rules, pattern by pattern; the last one that matches an operator's name counts.
+    Operators that no rule matches follow what they read. Any strategy that fits the model computes
+    what one device computes.
+
+    >>> strategy = Strategy(2).split("*", sample=2).split("head*", parameter=2)
+    >>> print(strategy)
+    strategy for 2 devices
+      *: sample in 2, from device 0 by [1]
+      head*: parameter in 2, from device 0 by [1]
+    """
+
+    def __init__(self, devices: int) -> None:
+        if not isinstance(devices, int) or isinstance(devices, bool):
+            raise TypeError(f"Strategy: devices is {devices!r}, expected an integer")
+        if devices < 1:
+            raise ValueError(f"Strategy: devices is {devices}, expected 1 or more")
+        self.devices = devices
+        self.rules: list[tuple[str, Placement]] = []
+        self.tensor_parallel_degree = 1
+
+    # ---- ready-made ones ----
+    @classmethod
+    def data_parallel(cls, devices: int) -> Strategy:
+        """Every operator on its share of the samples; gradients are summed over all devices.
+
+        >>> Strategy.data_parallel(4).devices
+        4
+        """
+        return cls.hybrid(dp=devices)
+
+    @classmethod
+    def tensor_parallel(cls, devices: int) -> Strategy:
+        """Linear layers and convolutions split in turn by output and by input channels
+        (Megatron-LM, Shoeybi et al. 2019), so that every second one needs a sum.
+
+        >>> Strategy.tensor_parallel(2).devices
+        2
+        """
+        return cls.hybrid(tp=devices)
+
+    @classmethod
+    def hybrid(cls, dp: int = 1, tp: int = 1) -> Strategy:
+        """``dp`` groups share the samples; in each, ``tp`` neighbouring devices share the weights.
+
+        >>> Strategy.hybrid(dp=2, tp=2).devices
+        4
+        """
+        strategy = cls(dp * tp)
+        strategy.tensor_parallel_degree = tp
+        if dp > 1:
+            strategy.split("*", sample=dp, strides=(tp,))
+        return strategy
+
+    # ---- edits ----
+    def split(
+        self,
+        pattern: str,
+        *,
+        start: int = 0,
+        strides: Sequence[int] | None = None,
+        **splits: int,
+    ) -> Strategy:
+        """Say how the operators whose names match a pattern are split; returns the strategy.
+
+        Args:
+            pattern: of names, with ``*`` and ``?``.
+            start: device of the first part.
+            strides: by split, devices from part to part; None: row-major.
+            splits: parts by index or kind, as in ``Placement``.
+
+        Raises:
+            ValueError: a number is out of range, or a device beyond the strategy's is reached.
+
+        >>> Strategy(4).split("dense", sample=2, o=2).rules[0][1].grid()
+        (2, 1)
+        """
+        for name, degree in splits.items():
+            if not isinstance(degree, int) or degree < 1:
+                raise ValueError(f"split({pattern!r}): {name}={degree!r}, expected 1 or more parts")
+        if strides is not None and len(strides) != len(splits):
+            raise ValueError(
+                f"split({pattern!r}): {len(strides)} strides for {len(splits)} splits"
+            )
+        grid = None if strides is None else tuple(int(stride) for stride in strides)
+        placement = Placement(dict(splits), int(start), grid)
+        if start < 0 or placement.devices() > self.devices:
+            raise ValueError(
+                f"split({pattern!r}): the parts reach device {placement.devices() - 1} from device "
+                f"{start}; the strategy has devices 0 to {self.devices - 1}"
+            )
+        self.rules.append((pattern, placement))
+        return self
+
+    # ---- files ----
+    def to_json(self) -> dict[str, Any]:
+        """The strategy as plain values."""
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "devices": self.devices,
+            "tensor_parallel": self.tensor_parallel_degree,
+            "ops": [
+                {
+                    "op": pattern,
+                    "splits": dict(placement.splits),
+                    "start": placement.start,
+                    "strides": list(placement.grid()),
+                }
+                for pattern, placement in self.rules
+            ],
+            "rewrites": [],
+            "stages": [],
+            "recompute": [],
+            "optimizer_sharding": [],
+        }
+
+    @classmethod
+    def from_json(cls, values: Any, where: str = "strategy") -> Strategy:
+        """A strategy from plain values; ValueError names what is wrong in them."""
+
+        def need(condition: bool, message: str) -> None:
+            if not condition:
+                raise ValueError(f"{where}: {message}")
+
+        need(isinstance(values, dict), f"expected an object, got {type(values).__name__}")
+        need(values.get("format") == FORMAT, f'"format" is {values.get("format")!r}, not {FORMAT!r}')
+        need(values.get("version") == VERSION, f'"version" is {values.get("version")!r}; this version reads {VERSION}')
+        known = set(cls(1).to_json())
+        need(set(values) <= known, f"unknown entries {sorted(set(values) - known)}")
+        for name in ("rewrites", "stages", "recompute", "optimizer_sharding"):
+            need(not values.get(name), f'"{name}" is not empty; this version does not act on it')
+        strategy = cls(values.get("devices"))  # type: ignore[arg-type]
+        degree = values.get("tensor_parallel", 1)
+        need(isinstance(degree, int) and degree >= 1, f'"tensor_parallel" is {degree!r}')
+        strategy.tensor_parallel_degree = degree
+        for number, entry in enumerate(values.get("ops", [])):
+            need(
+                isinstance(entry, dict) and isinstance(entry.get("op"), str),
+                f"entry {number} of \"ops\" has no name of an operator",
+            )
+            splits = entry.get("splits", {})
+            need(isinstance(splits, dict), f"{entry['op']}: \"splits\" is {splits!r}")
+            extra = set(entry) - {"op", "splits", "start", "strides"}
+            need(not extra, f"{entry['op']}: unknown entries {sorted(extra)}")
+            try:
+                strategy.split(
+                    entry["op"],
+                    start=entry.get("start", 0),
+                    strides=entry.get("strides"),
+                    **splits,
+                )
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"{where}: {error}") from None
+        return strategy
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the strategy as JSON, one operator a line."""
+        values = self.to_json()
+        lines = ",\n    ".join(json.dumps(entry) for entry in values.pop("ops"))
+        head = json.dumps(values, indent=2)[:-2]
+        Path(path).write_text(f'{head},\n  "ops": [\n    {lines}\n  ]\n}}\n')
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Strategy:
+        """Read what ``save`` wrote, or what was written by hand.
+
+        Raises:
+            ValueError: it is no JSON, or no strategy; says where and why.
+        """
+        try:
+            values = json.loads(Path(path).read_text())
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{path}: not JSON: {error}") from None
+        return cls.from_json(values, str(path))
+
+    def __str__(self) -> str:
+        lines = [f"strategy for {self.devices} devices"]
+        if self.tensor_parallel_degree > 1:
+            lines.append(f"  tensor parallel in {self.tensor_parallel_degree}")
+        lines += [f"  {pattern}: {placement}" for pattern, placement in self.rules]
+        return "\n".join(lines)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Strategy) and self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    # ---- on a model ----
+    def bind(self, model: CompiledModel) -> Strategy:
+        """The strategy with an entry for every operator of the model that it splits, by index.
+
+        Raises:
+            ValueError: a pattern matches no operator; names it.
+        """
+        bound = Strategy(self.devices)
+        names = [op.name for op in model.get_layers().values()]
+        for pattern, placement in self.rules:
+            if not fnmatch.filter(names, pattern):
+                raise ValueError(f"strategy: no operator of the model matches {pattern!r} ({placement})")
+        bound.rules = list(_Binding(self, model).placements())
+        return bound
+
+
+class _Binding:
+    """Turns patterns, kinds and tensor parallelism into placements of the operators of a model."""
+
+    def __init__(self, strategy: Strategy, model: CompiledModel) -> None:
+        self.strategy, self.model = strategy, model
+        self.columns: set[int] = set()  # tensors whose channels are split
+        self.placed: set[int] = set()  # tensors made, directly or not, by a placed operator
+
+    def placements(self) -> Iterator[tuple[str, Placement]]:
+        for op in self.model.get_layers().values():
+            placement = self._of(op)
+            outputs = [op.get_output_by_id(k).id for k in range(op.get_number_outputs())]
+            if placement is not None:
+                yield op.name, placement
+            if placement is not None or any(t in self.placed for t in _inputs(op)):
+                self.placed.update(outputs)
+
+    def _of(self, op: Any) -> Placement | None:
+        indices = indices_of(self.model, op)
+        rule = next((r for r in reversed(self.strategy.rules) if fnmatch.fnmatchcase(op.name, r[0])), None)
+        general = rule is None or rule[0] == "*"
+        splits: dict[str, int] = {}
+        strides: list[int] = []
+        if rule is not None:
+            for (name, degree), stride in zip(rule[1].splits.items(), rule[1].grid()):
+                index = _resolve(name, indices)
+                if index is not None and index.name not in splits:
+                    splits[index.name] = degree
+                    strides.append(stride)
+                elif index is None and not general:
+                    raise ValueError(
+                        f"strategy: {op.name} has no index {name!r} to split; it has "
+                        f"{', '.join(f'{i.name} ({i.kind})' for i in indices) or 'none'}"
+                    )
+        tensor = self._tensor(op, indices) if general else None
+        if tensor is not None and tensor.name not in splits:
+            splits[tensor.name] = self.strategy.tensor_parallel_degree
+            strides.append(1)
+        if general and tensor is None and any(t in self.placed for t in _inputs(op)):
+            return None  # it follows what it reads
+        if not splits and (rule is None or general):
+            return None
+        return Placement(splits, rule[1].start if rule else 0, tuple(strides))
+
+    def _tensor(self, op: Any, indices: list[Index]) -> Index | None:
+        """The index for tensor parallelism: output channels, or input channels where these come
+        split already."""
+        inputs = _inputs(op)
+        if self.strategy.tensor_parallel_degree == 1:
+            return None
+        outputs = [op.get_output_by_id(k).id for k in range(op.get_number_outputs())]
+        split = bool(inputs) and inputs[0] in self.columns
+        if op.kind in _ELEMENTWISE and split:
+            self.columns.update(outputs)
+        if op.kind not in ("linear", "conv2d"):
+            return None
+        chosen = _resolve("reduction" if split else "parameter", indices)
+        if chosen is not None and not split:
+            self.columns.update(outputs)
+        return chosen
+
+
+def _inputs(op: Any) -> list[int]:
+    return [op.get_input_by_id(k).id for k in range(op.get_number_inputs())]
+
+
+def _resolve(name: str, indices: Sequence[Index]) -> Index | None:
+    key = "kind" if name in KINDS else "name"
+    return next((index for index in indices if getattr(index, key) == name), None)
+
+
+def indices_of(model: CompiledModel, op: Any) -> list[Index]:
+    """The indices that an operator of a model can be split along."""
+    lines = text("ff_graph_indices", model.graph_handle, op.get_output_by_id(0).id).splitlines()
+    fields = (line.split(" ", 2) for line in lines)
+    return [Index(name, int(extent), kind) for name, extent, kind in fields]
