@@ -6,6 +6,8 @@ the gradient that flows into the operator is a random tensor.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +16,7 @@ import torch
 from draws import normal
 from table import Case, Row
 
-from flexflow.core import CompMode, FFConfig, FFModel, LossType, Tensor
+from flexflow.core import CompMode, FFConfig, FFModel, LossType, Strategy, Tensor
 from flexflow.core.types import is_floating
 
 torch.set_num_threads(1)  # the pools of two frameworks in one process slow each other
@@ -31,7 +33,9 @@ class Result:
 class Trial:
     """A case with its operator built into a model of a dtype on a kind of device."""
 
-    def __init__(self, row: Row, case: Case, dtype: str, device: str) -> None:
+    def __init__(
+        self, row: Row, case: Case, dtype: str, device: str, splits: Mapping[str, int] | None = None
+    ) -> None:
         self.case, self.dtype = case, dtype
         self.seed = f"{row.op}[{case}]"
         self.model = FFModel(FFConfig(device=device))
@@ -40,6 +44,9 @@ class Trial:
         attrs = {**case.attrs, **({"dtype": dtype} if row.typed else {})}
         count = row.output_count(case)
         self.outputs = self.model.op(row.op, self.inputs, "op", outputs=count, **attrs)
+        self.strategy = None
+        if splits:
+            self.strategy = Strategy(math.prod(splits.values())).split("op", **splits)
         # Scalars among the inputs are parameters, too.
         layer, given = self.outputs[0].owner_op, {x.id for x in self.inputs}
         self.weights = [w for w in layer.get_parameters() if w.id not in given]
@@ -73,7 +80,9 @@ class Trial:
 
     def infer(self) -> list[np.ndarray]:
         """The outputs in inference mode."""
-        self.model.compile(comp_mode=CompMode.INFERENCE, output=self.outputs[0])
+        self.model.compile(
+            comp_mode=CompMode.INFERENCE, output=self.outputs[0], strategy=self.strategy
+        )
         self._write_inputs()
         self.model.forward()
         return [y.get_tensor() for y in self.outputs]
@@ -88,7 +97,8 @@ class Trial:
         total = terms[0]
         for term in terms[1:]:
             total = model.add(total, term)
-        model.compile(loss_type=LossType.LOSS_IDENTITY, output=model.reshape(total, [1]))
+        output = model.reshape(total, [1])
+        model.compile(loss_type=LossType.LOSS_IDENTITY, output=output, strategy=self.strategy)
         model.label_tensor.set_tensor(model, np.zeros(1))
         self._write_inputs()
         model.forward()

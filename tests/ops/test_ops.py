@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 from cases import ROWS
-from runner import Trial, expected
+from runner import Result, Trial, expected
 from table import Case, Row
 from tolerances import assert_close
+
+from flexflow.core.strategy import indices_of
 
 DEVICES = {"float64": "reference", "float32": "cpu"}
 
@@ -17,9 +21,16 @@ def all_cases() -> list[Any]:
     return [pytest.param(row, case, id=f"{row.op}[{case}]") for row in ROWS for case in row.cases]
 
 
-def check(row: Row, case: Case, dtype: str, device: str) -> None:
-    trial = Trial(row, case, dtype, device)
-    wanted = expected(row, trial)
+def check(
+    row: Row,
+    case: Case,
+    dtype: str,
+    device: str,
+    splits: Mapping[str, int] | None = None,
+    wanted: Result | None = None,
+) -> None:
+    trial = Trial(row, case, dtype, device, splits)
+    wanted = wanted or expected(row, trial)
     if not trial.upstream:
         for k, y in enumerate(trial.infer()):
             assert_close(y, wanted.outputs[f"y{k}"], str(y.dtype), f"output {k}")
@@ -36,6 +47,31 @@ def check(row: Row, case: Case, dtype: str, device: str) -> None:
 @pytest.mark.parametrize(("row", "case"), all_cases())
 def test_against_pytorch(row: Row, case: Case, dtype: str) -> None:
     check(row, case, dtype, DEVICES[dtype])
+
+
+def free_splits(trial: Trial) -> Iterator[dict[str, int]]:
+    """Each index that can be split in 2 and in 3, and each pair of them in 2 x 2."""
+    indices = indices_of(trial.model, trial.outputs[0].owner_op)
+    free = [i for i in indices if not i.kind.startswith("whole") and i.extent > 1]
+    for index in free:
+        yield {index.name: 2}
+        if index.extent > 2:
+            yield {index.name: 3}
+    for a, b in itertools.combinations(free, 2):
+        yield {a.name: 2, b.name: 2}
+
+
+@pytest.mark.parametrize("dtype", DEVICES)
+@pytest.mark.parametrize(("row", "case"), all_cases())
+def test_split(row: Row, case: Case, dtype: str) -> None:
+    """Any split of the operator computes what the operator computes."""
+    trial = Trial(row, case, dtype, DEVICES[dtype])
+    wanted = expected(row, trial)
+    for splits in free_splits(trial):
+        try:
+            check(row, case, dtype, DEVICES[dtype], splits, wanted)
+        except Exception as error:
+            raise AssertionError(f"{row.op}[{case}] split as {splits}: {error}") from error
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
