@@ -192,11 +192,14 @@ std::string Model::profile_text() const {
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
   std::ostringstream out;
-  out << "microseconds runs op name\n" << std::fixed << std::setprecision(1);
+  int width = 2;  // of the names of ops
+  for (const auto& [key, time] : rows) width = std::max(width, static_cast<int>(key.first.size()));
+  out << "microseconds     runs  " << std::left << std::setw(width) << "op" << "  name\n"
+      << std::fixed << std::setprecision(1);
   for (const auto& [key, time] : rows)
     if (time.runs > 0)
-      out << time.seconds / static_cast<double>(time.runs) * 1e6 << " " << time.runs << " " << key.first << " "
-          << key.second << "\n";
+      out << std::right << std::setw(12) << time.seconds / static_cast<double>(time.runs) * 1e6 << " " << std::setw(8)
+          << time.runs << "  " << std::left << std::setw(width) << key.first << "  " << key.second << "\n";
   return out.str();
 }
 

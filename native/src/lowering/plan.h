@@ -44,6 +44,7 @@ struct Step {
   Layouts layouts;
   std::vector<BufferId> inputs, outputs;  // -1: an output that nobody reads
   int device = 0;
+  int threads = 1;  // of the device's, for this step
   Section section = Section::forward;
   size_t scratch = 0;
   // Skipped while the state in this buffer has not changed since the step last ran: its output is a packed copy.

@@ -49,14 +49,11 @@ struct Shared {
       worker = std::make_unique<Worker>();
       forks_seen = forks;
     }
-    const auto job = [&] {
-      if (thread_count() != threads) set_thread_count(threads);
-      body();
-    };
-    if (worker != nullptr)
-      worker->run(job);
-    else
-      job();
+    if (worker != nullptr) return worker->run(body);
+    // The calling thread keeps the number of threads that it had.
+    const int before = thread_count();
+    body();
+    set_thread_count(before);
   }
 };
 
@@ -124,8 +121,9 @@ class LocalExecutable : public Executable {
   void bind() {
     const Device& device = plan_->machine.devices[0];
     for (const Step& step : plan_->steps) {
+      set_thread_count(step.threads);
       Bound bound{.step = &step,
-                  .kernel = bind_kernel({step.call, step.layouts, shared_->threads}, device.kind),
+                  .kernel = bind_kernel({step.call, step.layouts, step.threads}, device.kind),
                   .in = {},
                   .out = {}};
       bound.in.resize(step.inputs.size());
@@ -175,6 +173,7 @@ class LocalExecutable : public Executable {
       bound.seen_version = bound.fresh_with->version;
     }
     const RunArgs args{bound.in.data(), bound.out.data(), shared_->scratch.data()};
+    set_thread_count(bound.step->threads);
     if (!profiling_) {
       bound.kernel->run(args);
       return;
