@@ -56,27 +56,37 @@ StepSpec Model::step_spec(int32_t sections, int64_t batch) const {
 }
 
 void Model::drop_plans() {
+  plans_.clear();
   executables_.clear();
   last_ = nullptr;
   ran_ = held_ = 0;
 }
 
-Executable& Model::executable(const StepSpec& step) {
+std::shared_ptr<const Plan> Model::plan(const StepSpec& step) {
   if (version_ != owner_->version) drop_plans();
   version_ = owner_->version;
-  if (const auto it = executables_.find(step); it != executables_.end()) return *it->second;
-  // Kernels may ask for scratch by thread: they are asked here as they will be bound.
+  if (plans_.size() >= kMostPlans && plans_.count(step) == 0) drop_plans();
+  std::shared_ptr<const Plan>& plan = plans_[step];
+  if (plan != nullptr) return plan;
+  // Kernels may ask for layouts by thread: they are asked here as they will be bound.
   set_thread_count(machine_.devices[0].threads);
   Graph graph = build_step(owner_->graph, spec_, step, kernel_query());
-  auto plan = std::make_shared<const Plan>(
+  plan = std::make_shared<const Plan>(
       lower(lift(std::move(graph)), machine_, kernel_query(), {.separate_sections = step.separate_sections}));
   check_plan(plan, step.separate_sections);
+  return plan;
+}
+
+Executable& Model::executable(const StepSpec& step) {
+  if (version_ == owner_->version)
+    if (const auto it = executables_.find(step); it != executables_.end()) return *it->second;
+  const std::shared_ptr<const Plan> plan = this->plan(step);
+  check_memory(*plan);
   std::vector<std::pair<std::string, Attrs>> states;
   for (const Buffer& buffer : plan->buffers)
     if (buffer.storage == Storage::state && buffer.alias < 0) states.emplace_back(buffer.name, buffer.initializer);
   initialize(owner_->state, states, owner_->seed);
-  if (executables_.size() >= kMostPlans) drop_plans();
-  auto loaded = engine_->load(std::move(plan), owner_->state);
+  auto loaded = engine_->load(plan, owner_->state);
   if (profiling_) loaded->profile(true);
   return *(executables_[step] = std::move(loaded));
 }
@@ -207,8 +217,8 @@ std::string Model::text(const std::string& what, int32_t sections) {
   if (what == "profile") return profile_text();
   const StepSpec step = step_spec(sections, batch_);
   if (what == "graph") return to_string(build_step(owner_->graph, spec_, step, kernel_query()));
-  if (what == "plan") return to_string(executable(step).plan());
-  if (what == "memory") return memory_report(executable(step).plan());
+  if (what == "plan") return to_string(*plan(step));
+  if (what == "memory") return memory_report(*plan(step));
   bad_value("text of \"", what, "\" is unknown; expected plan, memory, graph or profile");
 }
 

@@ -71,5 +71,7 @@ struct Plan {
 std::string to_string(const Plan& plan);
 // Bytes per device by kind, and the largest buffers.
 std::string memory_report(const Plan& plan);
+// Throws an Error that names the largest buffers when a device has less memory than the plan needs there.
+void check_memory(const Plan& plan);
 
 }  // namespace ff

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <thread>
 
 #include "base/error.h"
@@ -15,8 +16,20 @@
 namespace ff::local {
 namespace {
 
+constexpr int kMostThreads = 1024;
+
 std::atomic<int> forks{0};
 const int fork_counter = pthread_atfork(nullptr, nullptr, [] { ++forks; });
+
+// Bytes that this process may have: the machine's, or what its control group allows.
+int64_t memory_limit() {
+  int64_t limit = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    int64_t group = 0;
+    if (std::ifstream(path) >> group && group > 0) limit = std::min(limit, group);
+  }
+  return limit;
+}
 
 // Memory that the plans of one engine take turns to use.
 struct Shared {
@@ -70,7 +83,10 @@ class LocalExecutable : public Executable {
       const Buffer& buffer = plan_->buffers[id];
       if (buffer.alias < 0 && buffer.storage == Storage::pinned) pinned_[id] = Memory(buffer.bytes);
     }
-    shared_->on_device([&] { bind(); });
+    shared_->on_device([&] {
+      start_threads(shared_->threads);
+      bind();
+    });
   }
 
   void run(unsigned sections) override {
@@ -200,15 +216,14 @@ class LocalEngine : public Engine {
     if (config.device != "cpu" && config.device != "reference")
       bad_value("engine \"local\" has no devices of kind \"", config.device, "\"; expected \"cpu\" or \"reference\"");
     if (config.devices != 1) bad_value("engine \"local\" got devices = ", config.devices, "; expected 1");
-    if (config.threads < 0)
-      bad_value("engine \"local\" got threads = ", config.threads, "; expected 0 (all cores) or more");
+    if (config.threads < 0 || config.threads > kMostThreads)
+      bad_value("engine \"local\" got threads = ", config.threads, "; expected 0 (all cores) to ", kMostThreads);
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    shared_->threads = config.threads > 0 ? config.threads : std::max(1, cores / config.devices);
+    shared_->threads = usable_threads(config.threads > 0 ? config.threads : std::max(1, cores / config.devices));
   }
 
   Machine machine() const override {
-    const int64_t memory = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-    return {{Device{.kind = config_.device, .threads = shared_->threads, .memory = memory, .node = 0}}};
+    return {{Device{.kind = config_.device, .threads = shared_->threads, .memory = memory_limit(), .node = 0}}};
   }
 
   std::unique_ptr<Executable> load(std::shared_ptr<const Plan> plan, State& state) override {
