@@ -176,7 +176,7 @@ class GraphBuilder:
         """Append a layer of any operator by its name; for front ends.
 
         Args:
-            kind: the operator; ``python -m flexflow info`` and ``ff_describe`` know all.
+            kind: the operator; ``describe("ops")`` lists all, ``describe("op:NAME")`` explains one.
             inputs: its data, and its weights where it is not to make its own.
             outputs: how many of its outputs users see; the first ones are returned.
             shared_op: the layer whose weights it takes.
@@ -204,7 +204,9 @@ class GraphBuilder:
                 self.set_weight(parameter, settings.pop(key))
         if settings:
             raise ValueError(f"{who}: has no weight {', '.join(settings)} to initialize")
-        return self._add_layer(kind, numbers, parameters, made)
+        tensors = self._add_layer(kind, numbers, parameters, made)
+        self._layer_by_tensor[made[0]].activation = attrs.get("activation")
+        return tensors
 
     def _add_layer(
         self, kind: str, inputs: Sequence[int], parameters: Sequence[int], outputs: Sequence[int]
@@ -221,6 +223,7 @@ class GraphBuilder:
         layer = self._layer_by_tensor.pop(tensor.id)
         number = self._add(kind, [tensor.id], f"{tensor.name}/{kind}", {})[0]
         layer.replace_output(tensor.id, number)
+        layer.activation = kind
         self._layer_by_tensor[number] = layer
         return Tensor(self._self, number)
 

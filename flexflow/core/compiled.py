@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import warnings
 from collections.abc import Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
@@ -29,6 +30,7 @@ SECTIONS = {
 }
 SLICE_MS = 100.0  # the longest stay in the library: Ctrl-C and progress bars wait for it
 ALL_STEPS = 2**62
+_UNBOUNDED = (None, "none", "relu", "gelu")  # activations beyond which values leave [0, 1]
 
 
 class Progress(NamedTuple):
@@ -50,6 +52,7 @@ class CompiledModel(Ops):
         self._needed: Set[int] = frozenset()  # inputs that the output depends on
         self._label: int | None = None
         self._metrics: tuple[str, ...] = ()
+        self._probabilities = False  # that is what the loss takes
         self._loss_counted = False  # of the batch that went forward last
         self._epochs = 0  # that fit has run
 
@@ -117,11 +120,14 @@ class CompiledModel(Ops):
         self.optimizer = optimizer
         names = tuple(metric_name(metric) for metric in metrics or ())
         number = self._output_number(output)
+        loss_options = self._loss_options(loss_type, loss_attributes)
+        if self._probabilities:
+            self._warn_of_logits(number, loss_options["loss"])
         options: dict[str, Any] = {
             "output": number,
             "mode": mode.name.lower(),
             "metrics": ",".join(names),
-            **self._loss_options(loss_type, loss_attributes),
+            **loss_options,
             **self._optimizer_options(),
             **self._engine_options(),
             **self._strategy_options(strategy),
@@ -151,10 +157,25 @@ class CompiledModel(Ops):
         if loss_type is None:
             if given:
                 raise ValueError("compile: loss_attributes without a loss_type")
+            self._probabilities = False
             return {}
         name, fixed = LOSSES[check_enum(LossType, loss_type, "compile: loss_type")]
         attrs = {**fixed, **(given or {})}
+        self._probabilities = name.endswith("crossentropy") and not attrs.get("from_logits")
         return {"loss": name, **{f"loss_{key}": value for key, value in attrs.items()}}
+
+    def _warn_of_logits(self, number: int, loss: str) -> None:
+        """A linear layer in front of a loss on probabilities is most likely a softmax forgotten."""
+        layer = self._layer_by_tensor.get(number)
+        while layer is not None and layer.kind in ("identity", "reshape", "flat", "dropout"):
+            layer = self._layer_by_tensor.get(layer.get_input_by_id(0).id)
+        if layer is not None and layer.kind in ("linear", "conv2d") and layer.activation in _UNBOUNDED:
+            warnings.warn(
+                f"compile: {loss} takes probabilities, but {layer.name} gives any numbers; "
+                "end the model with softmax() or a sigmoid, or pass "
+                "loss_attributes={'from_logits': True}",
+                stacklevel=3,
+            )
 
     def _optimizer_options(self) -> dict[str, Any]:
         if self._optimizer is None:

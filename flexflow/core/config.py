@@ -183,6 +183,10 @@ class FFConfig:
             value = _checked(name, value)
         object.__setattr__(self, name, value)
 
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={getattr(self, name)!r}" for name in sorted(self._given))
+        return f"FFConfig({given})"
+
     # ---- the command line ----
     def parse_args(self) -> None:
         """Read ``sys.argv`` again; fields that were given as arguments keep their values.

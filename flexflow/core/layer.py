@@ -42,6 +42,7 @@ class Op(Member):
         self._outputs = tuple(outputs)
         # Those that were not made to stay as they are, as running statistics are.
         self._learnt = tuple(p for p in parameters if model.tensor_info(p).trainable)
+        self.activation: str | None = None  # the function that its operator applies last
 
     def __repr__(self) -> str:
         return f"<Op {self.idx} {self.name}: {self.kind}>"

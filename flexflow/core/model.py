@@ -45,6 +45,10 @@ class FFModel(CompiledModel):
     (300, 3)
     """
 
+    def __repr__(self) -> str:
+        state = "not compiled" if self._compiled is None else "compiled"
+        return f"<FFModel of {len(self._layers)} layers, {state}>"
+
     # ---- data ----
     def create_data_loader(
         self, batch_tensor: Tensor, full_array: Any, **keywords: Any
@@ -91,7 +95,7 @@ class FFModel(CompiledModel):
             given = sum(array is not None for array in arrays)
             raise ValueError(
                 f"x: got {given} arrays, the model has {len(inputs)} inputs ({names}); give a list "
-                "of one array each (a single array as np.asarray)"
+                "of one array each, in this order (a single array as np.asarray; no dict)"
             )
         return [
             SingleDataLoader(self, Tensor(self, number), array)
@@ -127,6 +131,7 @@ class FFModel(CompiledModel):
             FlexFlowError: not compiled for training.
             ValueError: see ``data_set``; a class id or an embedding id out of range.
             FloatingPointError: the loss became NaN or infinite; the message says in which step.
+            ValueError: a cross-entropy became negative, since the output is no probability.
 
         Ctrl-C ends it within a tenth of a second; the weights stay as they are then.
         """
@@ -219,6 +224,12 @@ class FFModel(CompiledModel):
                     f"{title}: the loss became {metrics.loss} in step {steps + 1}"
                     + (f" to {steps + progress.steps}" if progress.steps > 1 else "")
                     + "; a smaller learning rate, or smaller data, may help"
+                )
+            if metrics.samples and metrics.loss < 0 and self._probabilities:
+                raise ValueError(
+                    f"{title}: the loss became {metrics.loss:.4g}: it takes probabilities, and the "
+                    "output left [0, 1]; end the model with softmax() or a sigmoid, or compile "
+                    "with loss_attributes={'from_logits': True}"
                 )
             steps += progress.steps
             bar.update(progress.position, progress.steps, str(metrics))

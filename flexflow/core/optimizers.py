@@ -43,6 +43,11 @@ class Optimizer:
         """The attributes of the operator that updates a weight."""
         raise NotImplementedError
 
+    def __repr__(self) -> str:
+        settings = {"learning_rate": self.learning_rate, **self.attributes()}
+        given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        return f"<{type(self).__name__}: {given}>"
+
     def attach(self, model: FFModel) -> None:
         """Serve a model from now on; called by its ``compile``."""
         self._models.add(model)

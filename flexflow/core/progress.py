@@ -43,7 +43,8 @@ class ProgressBar:
         if self._verbose:
             seconds = time.perf_counter() - self._start
             rate = self._total / seconds if seconds else 0.0
-            print(f"{self._title}: {seconds:.2f} s, {rate:.0f} samples/s, {text}", flush=True)
+            took = f"{seconds:.2f} s" if seconds >= 0.1 else f"{1e3 * seconds:.1f} ms"
+            print(f"{self._title}: {took}, {rate:.0f} samples/s, {text}", flush=True)
 
 
 def _make_bar(title: str, total: int) -> Any:

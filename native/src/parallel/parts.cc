@@ -167,8 +167,8 @@ std::optional<Parts> Splitting::follow(const Splitting& other, const Parts& part
   for (const Part& part : parts) {
     Part made{call_.box, part.device};
     for (const IndexRange& range : part.box) {
-      const auto it = std::find_if(made.box.begin(), made.box.end(),
-                                   [&](const IndexRange& own) { return own.name == range.name; });
+      const auto it =
+          std::find_if(made.box.begin(), made.box.end(), [&](const IndexRange& own) { return own.name == range.name; });
       if (it == made.box.end()) {
         if (!range.whole()) return std::nullopt;
         continue;
