@@ -466,5 +466,6 @@ ELSEWHERE = {
     "adam": "test_optimizers.py",
     "regularize": "test_optimizers.py",
     "metrics": "test_metrics.py",
+    "move": "../native/test_moves.cc",
     "reorder": "../native/test_layouts.cc",
 }

@@ -131,9 +131,10 @@ Parts Splitting::cut(const Placement& placement) const {
     Parts next;
     for (const Part& part : parts)
       for (int p = 0; p < split.degree; ++p) {
-        const Range range = part_of(it->global, p, split.degree);
+        // Of what is left of the index: it may be split before, along another dimension of the machine view.
+        const Range range = part_of(part.box[index].extent, p, split.degree);
         next.push_back(part);
-        next.back().box[index].origin = range.origin;
+        next.back().box[index].origin += range.origin;
         next.back().box[index].extent = range.extent;
         next.back().device += p * split.stride;
       }
