@@ -98,11 +98,11 @@ class CompiledModel(Ops):
             comp_mode: CompMode.INFERENCE if it is never to be trained.
             output: the tensor that is compared with the label; None: of the layer made last.
             loss_attributes: of the loss: ``from_logits``, ``label_smoothing``.
-            strategy: how operators are split, and on which devices they run; None: all on the first.
+            strategy: how operators are split, and on which devices; None: all on the first.
 
         Raises:
-            ValueError: a strategy that does not fit the model, no layer, no loss for training, unknown attributes, a loss that does not fit
-                the output.
+            ValueError: no layer, no loss for training, unknown attributes, a loss that does not fit
+                the output, a strategy that does not fit the model.
             TypeError: an argument of a wrong type.
 
         >>> y = ffmodel.softmax(ffmodel.dense(x, 4))
@@ -169,7 +169,11 @@ class CompiledModel(Ops):
         layer = self._layer_by_tensor.get(number)
         while layer is not None and layer.kind in ("identity", "reshape", "flat", "dropout"):
             layer = self._layer_by_tensor.get(layer.get_input_by_id(0).id)
-        if layer is not None and layer.kind in ("linear", "conv2d") and layer.activation in _UNBOUNDED:
+        if (
+            layer is not None
+            and layer.kind in ("linear", "conv2d")
+            and layer.activation in _UNBOUNDED
+        ):
             warnings.warn(
                 f"compile: {loss} takes probabilities, but {layer.name} gives any numbers; "
                 "end the model with softmax() or a sigmoid, or pass "
@@ -203,7 +207,7 @@ class CompiledModel(Ops):
         if not isinstance(strategy, Strategy):
             raise TypeError(f"compile: strategy is {strategy!r}, expected a Strategy")
         options: dict[str, Any] = {"devices": max(strategy.devices, self._ffconfig.devices)}
-        for name, placement in strategy.bind(self).rules:
+        for name, placement in strategy.bind(self._self).rules:
             splits = zip(placement.splits.items(), placement.grid())
             words = [f"{index}:{degree}:{stride}" for (index, degree), stride in splits]
             options[f"place:{name}"] = " ".join([str(placement.start), *words])

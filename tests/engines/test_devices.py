@@ -1,4 +1,4 @@
-"""Several devices in one process: they wait for each other, fail together, and share out the work."""
+"""Several devices in one process: they wait for each other, fail together, share out the work."""
 
 from __future__ import annotations
 

@@ -163,9 +163,9 @@ std::optional<Parts> Splitting::follow(Operand operand, const std::vector<Shard>
   return parts;
 }
 
-std::optional<Parts> Splitting::follow(const Splitting& other, const Parts& parts) const {
+std::optional<Parts> Splitting::follow(const Parts& other) const {
   Parts mine;
-  for (const Part& part : parts) {
+  for (const Part& part : other) {
     Part made{call_.box, part.device};
     for (const IndexRange& range : part.box) {
       const auto it =
@@ -182,7 +182,6 @@ std::optional<Parts> Splitting::follow(const Splitting& other, const Parts& part
     }
     mine.push_back(std::move(made));
   }
-  (void)other;
   if (!tile(mine)) return std::nullopt;
   return mine;
 }

@@ -49,7 +49,7 @@ class Placing {
       if (parts) candidates.push_back(std::move(*parts));
     };
     const auto forward = forward_of_.find(node.origin);
-    if (forward != forward_of_.end()) add(splitting.follow(*splittings_[forward->second], pcg_.parts[forward->second]));
+    if (forward != forward_of_.end()) add(splitting.follow(pcg_.parts[forward->second]));
     // An update is made where its weight lies.
     const size_t followed =
         node.section == Section::update ? std::min<size_t>(1, node.inputs.size()) : node.inputs.size();
