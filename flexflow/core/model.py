@@ -16,6 +16,7 @@ from flexflow.core.metrics import PerfMetrics
 from flexflow.core.progress import ProgressBar, say
 from flexflow.core.running import ALL_STEPS, RunningModel
 from flexflow.core.tensor import Tensor
+from flexflow.core.types import is_floating
 
 Data = Union[SingleDataLoader, np.ndarray, Sequence[Any], None]
 
@@ -136,7 +137,8 @@ class FFModel(RunningModel):
         Raises:
             FlexFlowError: not compiled for training.
             ValueError: see ``data_set``; a class id or an embedding id out of range.
-            FloatingPointError: the loss became NaN or infinite; the message says in which step.
+            FloatingPointError: the loss became NaN or infinite, the message says in which step; or
+                a weight did.
             ValueError: a cross-entropy became negative, since the output is no probability.
 
         Ctrl-C ends it within a tenth of a second; the weights stay as they are then.
@@ -235,7 +237,18 @@ class FFModel(RunningModel):
             steps += progress.steps
             bar.update(progress.position, progress.steps, str(metrics))
         bar.close(str(metrics))
+        self._expect_finite_weights(title)
         return metrics
+
+    def _expect_finite_weights(self, title: str) -> None:
+        """A layer may hide NaN from the loss: the maximum of NaN and 0 is 0 to many a CPU."""
+        for layer in self._layers.values():
+            for weight in layer.get_parameters():
+                if is_floating(weight.data_type) and not np.isfinite(weight.get_weights()).all():
+                    raise FloatingPointError(
+                        f"{title}: {weight.name} contains NaN or infinity; a smaller learning "
+                        "rate, or other weights, may help"
+                    )
 
     # ---- layers ----
     def get_layers(self) -> dict[int, Op]:
