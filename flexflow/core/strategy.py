@@ -294,7 +294,8 @@ class Strategy:
                 raise ValueError(
                     f"strategy: no operator of the model matches {pattern!r} ({placement})"
                 )
-        bound.rules = list(_Binding(self, model).placements())
+        if self.rules or self.tensor_parallel_degree > 1:
+            bound.rules = list(_Binding(self, model).placements())
         return bound
 
 
@@ -391,3 +392,24 @@ def indices_of(model: FFModel, op: Op) -> list[Index]:
     lines = text("ff_graph_indices", model.graph_handle, op.get_output_by_id(0).id).splitlines()
     fields = (line.split(" ", 2) for line in lines)
     return [Index(name, int(extent), kind) for name, extent, kind in fields]
+
+
+def strategy_options(strategy: Strategy | None, model: FFModel) -> dict[str, Any]:
+    """What ``compile`` tells the library about a strategy: the given one, the one of the file that
+    ``--import-strategy`` names, or data parallelism over all devices of the configuration."""
+    config = model.ffconfig
+    if strategy is None and config.import_strategy_file:
+        strategy = Strategy.load(config.import_strategy_file)
+    if strategy is None:
+        strategy = Strategy.data_parallel(config.devices)
+    if not isinstance(strategy, Strategy):
+        raise TypeError(f"compile: strategy is {strategy!r}, expected a Strategy")
+    bound = strategy.bind(model)
+    if config.export_strategy_file:
+        bound.save(config.export_strategy_file)
+    options: dict[str, Any] = {"devices": max(strategy.devices, config.devices)}
+    for name, placement in bound.rules:
+        splits = zip(placement.splits.items(), placement.grid())
+        words = [f"{index}:{degree}:{stride}" for (index, degree), stride in splits]
+        options[f"place:{name}"] = " ".join([str(placement.start), *words])
+    return options

@@ -1,4 +1,4 @@
-"""Strategies as values: ready-made ones, patterns, files; what they compute is what one device does."""
+"""Strategies as values: ready-made ones, patterns, files; they compute what one device does."""
 
 from __future__ import annotations
 
@@ -142,3 +142,20 @@ def test_not_json(tmp_path: Path) -> None:
     path.write_text("{")
     with pytest.raises(ValueError, match=r"bad.json: not JSON"):
         Strategy.load(path)
+
+
+def test_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Devices without a strategy share the samples; files come and go by flag."""
+    path = tmp_path / "out.json"
+    monkeypatch.setattr("sys.argv", ["x", "-ll:cpu", "2", "--export-strategy", str(path)])
+    model = mlp()
+    loss = LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
+    model.compile(SGDOptimizer(model), loss)
+    assert Strategy.load(path) == Strategy.data_parallel(2).bind(mlp())
+    model.fit(np.zeros((8, 12)), np.zeros(8, np.int32), verbose=0)
+    plan = model.plan()
+    monkeypatch.setattr("sys.argv", ["x", "--import-strategy", str(path)])
+    model = mlp()
+    model.compile(SGDOptimizer(model), loss)
+    assert model.plan() == plan
+    assert plan.count('"up/kernel"') == 2 and "reduction/" in plan

@@ -13,6 +13,7 @@ import pytest
 from core_models import ACCURACY, SPARSE, classifier, compiled, linear_regression, samples, weights
 
 from flexflow.core import (
+    ActiMode,
     AdamOptimizer,
     CompMode,
     FFConfig,
@@ -441,3 +442,17 @@ def test_what_objects_look_like() -> None:
     assert repr(model) == "<FFModel of 1 layers, compiled>"
     assert repr(model.ffconfig) == "FFConfig(batch_size=8)"
     assert repr(model.optimizer).startswith("<SGDOptimizer: learning_rate=1.0, momentum=0.0")
+
+
+def test_weights_that_are_not_finite_do_not_hide() -> None:
+    """A relu turns NaN into 0 on CPUs, and the loss looks well."""
+    model = FFModel(FFConfig(batch_size=8))
+    t = model.dense(model.create_tensor([8, 4], "float32"), 3, ActiMode.AC_MODE_RELU, name="first")
+    model.softmax(model.dense(t, 3))
+    model.compile(SGDOptimizer(model, lr=0.1), LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY)
+    kernel = model.get_layer_by_name("first").get_weight_tensor()
+    kernel.set_weights(model, np.full((3, 4), np.nan, np.float32))
+    data, labels = np.ones((8, 4), np.float32), np.zeros(8, np.int32)
+    for run in (model.eval, model.fit):
+        with pytest.raises(FloatingPointError, match=r"first/kernel contains NaN|the loss became"):
+            run(data, labels, verbose=0)

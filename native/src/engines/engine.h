@@ -15,7 +15,7 @@ namespace ff {
 struct EngineConfig {
   std::string device = "cpu";  // kind of the devices
   int devices = 1;
-  int threads = 0;  // of all devices together; 0: one per core
+  int threads = 0;  // per device; 0: cores / devices
 };
 
 // Time of one step of a plan, for the profile.

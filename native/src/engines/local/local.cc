@@ -282,7 +282,7 @@ class LocalEngine : public Engine {
       bad_value("engine \"local\" got threads = ", config.threads, "; expected 0 (all cores) to ", kMostThreads);
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     shared_ = std::make_shared<Shared>(static_cast<size_t>(config.devices));
-    shared_->threads = usable_threads(std::max(1, (config.threads > 0 ? config.threads : cores) / config.devices));
+    shared_->threads = usable_threads(config.threads > 0 ? config.threads : std::max(1, cores / config.devices));
   }
 
   Machine machine() const override {
