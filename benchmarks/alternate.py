@@ -46,9 +46,18 @@ class Worker:
 
     def ask(self, what: str, value: int = 0) -> Any:
         """Send a request and wait for its answer."""
-        assert self.process.stdin is not None and self.process.stdout is not None
+        self.send(what, value)
+        return self.receive()
+
+    def send(self, what: str, value: int = 0) -> None:
+        """Send a request."""
+        assert self.process.stdin is not None
         self.process.stdin.write(json.dumps([what, value]) + "\n")
         self.process.stdin.flush()
+
+    def receive(self) -> Any:
+        """Wait for an answer."""
+        assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"worker {self.process.args} ended with {self.process.wait()}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,11 @@ CNN = Model(
     (Conv(32), Conv(32), Pool(), Conv(64), Conv(64), Pool(), Dense(512), Dense(10, relu=False)),
 )
 MODELS = {model.name: model for model in (MLP, CNN)}
+
+
+def replaced(model: Model, **fields: Any) -> Model:
+    """The model with other settings, such as its batch."""
+    return replace(model, **fields)
 
 
 def data(model: Model) -> tuple[np.ndarray, np.ndarray]:

@@ -34,7 +34,9 @@ Steps = tuple[Callable[[int], list[float]], Callable[[int], None]]
 
 
 # ---- FlexFlow ----
-def build_flexflow(model: models.Model, threads: int) -> tuple[Any, Any]:
+def build_flexflow(
+    model: models.Model, threads: int, devices: int = 1, strategy: Any = None
+) -> tuple[Any, Any]:
     """The compiled FFModel and its data set."""
     from flexflow.core import (
         ActiMode,
@@ -45,7 +47,7 @@ def build_flexflow(model: models.Model, threads: int) -> tuple[Any, Any]:
         SGDOptimizer,
     )
 
-    ffmodel = FFModel(FFConfig(batch_size=model.batch, threads=threads))
+    ffmodel = FFModel(FFConfig(batch_size=model.batch, threads=threads, devices=devices))
     tensor = ffmodel.create_tensor([model.batch, *model.input_shape], DataType.DT_FLOAT)
     for layer in model.layers:
         if isinstance(layer, models.Conv):
@@ -68,6 +70,7 @@ def build_flexflow(model: models.Model, threads: int) -> tuple[Any, Any]:
         SGDOptimizer(ffmodel, lr=LEARNING_RATE),
         LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
         [],
+        strategy=strategy,
     )
     x, y = models.data(model)
     return ffmodel, ffmodel.data_set(x, y)
@@ -75,7 +78,11 @@ def build_flexflow(model: models.Model, threads: int) -> tuple[Any, Any]:
 
 def flexflow_steps(model: models.Model, threads: int) -> Steps:
     """Training steps of FlexFlow."""
-    ffmodel, data = build_flexflow(model, threads)
+    return steps_of(*build_flexflow(model, threads), model)
+
+
+def steps_of(ffmodel: Any, data: Any, model: models.Model) -> Steps:
+    """Training steps of a compiled model on its data set."""
 
     def losses(steps: int) -> list[float]:
         out: list[float] = []
@@ -97,8 +104,8 @@ def flexflow_steps(model: models.Model, threads: int) -> Steps:
 
 
 # ---- PyTorch ----
-def torch_steps(model: models.Model, threads: int, compiled: bool) -> Steps:
-    """Training steps of PyTorch, eager or through torch.compile."""
+def torch_steps(model: models.Model, threads: int, compiled: bool, ddp: bool = False) -> Steps:
+    """Training steps of PyTorch, eager or through torch.compile, or as one rank of DDP."""
     import torch
     from torch import nn
 
@@ -118,10 +125,12 @@ def torch_steps(model: models.Model, threads: int, compiled: bool) -> Steps:
                 shape = [shape[0] * shape[1] * shape[2]]
             layers += [nn.Linear(shape[0], layer.units)] + ([nn.ReLU()] if layer.relu else [])
             shape = [layer.units]
-    net = nn.Sequential(*layers)
+    net: Any = nn.Sequential(*layers)
     with torch.no_grad():
         for parameter, value in zip(net.parameters(), models.weights(model)):
             parameter.copy_(torch.from_numpy(value))
+    if ddp:
+        net = nn.parallel.DistributedDataParallel(net)
     optimizer = torch.optim.SGD(net.parameters(), lr=LEARNING_RATE)
     criterion = nn.CrossEntropyLoss()
     x, y = models.data(model)

@@ -109,6 +109,7 @@ class Strategy:
         self.devices = devices
         self.rules: list[tuple[str, Placement]] = []
         self.tensor_parallel_degree = 1
+        self.shared_updates: list[str] = []  # patterns of operators
 
     # ---- ready-made ones ----
     @classmethod
@@ -181,6 +182,16 @@ class Strategy:
         self.rules.append((pattern, placement))
         return self
 
+    def share_updates(self, pattern: str = "*") -> Strategy:
+        """Let devices that hold copies of a weight update a slice each, with the optimizer's state
+        of that slice only, and then exchange the slices (ZeRO stage 1, Rajbhandari et al. 2020).
+
+        >>> Strategy.data_parallel(2).share_updates().shared_updates
+        ['*']
+        """
+        self.shared_updates.append(pattern)
+        return self
+
     # ---- files ----
     def to_json(self) -> dict[str, Any]:
         """The strategy as plain values."""
@@ -201,7 +212,7 @@ class Strategy:
             "rewrites": [],
             "stages": [],
             "recompute": [],
-            "optimizer_sharding": [],
+            "optimizer_sharding": list(self.shared_updates),
         }
 
     @classmethod
@@ -222,12 +233,18 @@ class Strategy:
         )
         known = set(cls(1).to_json())
         need(set(values) <= known, f"unknown entries {sorted(set(values) - known)}")
-        for name in ("rewrites", "stages", "recompute", "optimizer_sharding"):
+        for name in ("rewrites", "stages", "recompute"):
             need(not values.get(name), f'"{name}" is not empty; this version does not act on it')
         strategy = cls(values.get("devices"))
         degree = values.get("tensor_parallel", 1)
         need(isinstance(degree, int) and degree >= 1, f'"tensor_parallel" is {degree!r}')
         strategy.tensor_parallel_degree = degree
+        shared = values.get("optimizer_sharding", [])
+        need(
+            isinstance(shared, list) and all(isinstance(pattern, str) for pattern in shared),
+            f'"optimizer_sharding" is {shared!r}, not a list of names or patterns',
+        )
+        strategy.shared_updates = list(shared)
         for number, entry in enumerate(values.get("ops", [])):
             need(
                 isinstance(entry, dict) and isinstance(entry.get("op"), str),
@@ -273,6 +290,7 @@ class Strategy:
         if self.tensor_parallel_degree > 1:
             lines.append(f"  tensor parallel in {self.tensor_parallel_degree}")
         lines += [f"  {pattern}: {placement}" for pattern, placement in self.rules]
+        lines += [f"  {pattern}: updates are shared out" for pattern in self.shared_updates]
         return "\n".join(lines)
 
     def __eq__(self, other: object) -> bool:
@@ -289,11 +307,15 @@ class Strategy:
         """
         bound = Strategy(self.devices)
         names = [op.name for op in model.get_layers().values()]
-        for pattern, placement in self.rules:
+        for pattern in [rule[0] for rule in self.rules] + self.shared_updates:
             if not fnmatch.filter(names, pattern):
-                raise ValueError(
-                    f"strategy: no operator of the model matches {pattern!r} ({placement})"
-                )
+                raise ValueError(f"strategy: no operator of the model matches {pattern!r}")
+        bound.shared_updates = [
+            op.name
+            for op in model.get_layers().values()
+            if op.get_number_parameters()
+            and any(fnmatch.fnmatchcase(op.name, pattern) for pattern in self.shared_updates)
+        ]
         if self.rules or self.tensor_parallel_degree > 1:
             bound.rules = list(_Binding(self, model).placements())
         return bound
@@ -412,4 +434,8 @@ def strategy_options(strategy: Strategy | None, model: FFModel) -> dict[str, Any
         splits = zip(placement.splits.items(), placement.grid())
         words = [f"{index}:{degree}:{stride}" for (index, degree), stride in splits]
         options[f"place:{name}"] = " ".join([str(placement.start), *words])
+    for op in model.get_layers().values():
+        if op.name in bound.shared_updates:
+            for weight in op.get_parameters():
+                options[f"share_update:{weight.name}"] = True
     return options

@@ -157,7 +157,9 @@ FF_API ff_status ff_dataset_begin(ff_handle dataset, int64_t batch, int32_t shuf
  *   output (int), mode ("training" | "inference"), loss (name of a loss op or ""), loss_* (attributes of that op),
  *   metrics (comma-separated names), optimizer (name of an update op or ""), optimizer_* (its attributes),
  *   learning_rate (float), engine (name), device ("cpu" | "reference"), devices (int), threads (int, 0: all),
- *   fuse (bool: rewrite into fused operators, default true).
+ *   fuse (bool: rewrite into fused operators, default true),
+ *   place:OP (text "start index:degree:stride ...": how an operator is split and laid onto devices),
+ *   share_update:WEIGHT (bool: devices with copies of a weight update a slice each).
  * The label tensor is an input of the graph made by this call. The last model compiled is the one that tensor reads
  * and writes speak of. */
 FF_API ff_status ff_compile(ff_handle graph, const ff_attr* options, size_t n_options, ff_handle* model);

@@ -57,6 +57,8 @@ READY_MADE = {
     "tp2": Strategy.tensor_parallel(2),
     "tp3": Strategy.tensor_parallel(3),
     "hybrid": Strategy.hybrid(dp=2, tp=2),
+    "shared updates": Strategy.data_parallel(3).share_updates(),
+    "hybrid, shared updates": Strategy.hybrid(dp=2, tp=2).share_updates("*"),
 }
 
 
@@ -75,6 +77,18 @@ def test_data_parallel_places_what_reads_data() -> None:
     bound = Strategy.data_parallel(2).bind(mlp())
     assert [name for name, _ in bound.rules] == ["up"]
     assert dict(bound.rules)["up"].splits == {"b0": 2}
+
+
+def test_shared_updates_keep_slices_of_the_optimizers_state() -> None:
+    model = mlp()
+    loss = LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
+    strategy = Strategy.data_parallel(2).share_updates()
+    model.compile(SGDOptimizer(model, lr=0.1, momentum=0.9), loss, strategy=strategy)
+    plan = model.plan()
+    assert plan.count('"up/kernel"\n') == 2  # a whole copy on each device
+    state = '"optimizer/up/kernel/velocity" '
+    assert state + "[0:8, 0:12] of [16, 12]" in plan
+    assert state + "[8:16, 0:12] of [16, 12]" in plan
 
 
 def test_tensor_parallel_alternates() -> None:
@@ -102,7 +116,11 @@ def test_one_device_needs_no_strategy() -> None:
 
 def test_files(tmp_path: Path) -> None:
     path = tmp_path / "strategy.json"
-    for strategy in (Strategy.hybrid(dp=2, tp=2).split("head", start=1, o=2), Strategy(3)):
+    for strategy in (
+        Strategy.hybrid(dp=2, tp=2).split("head", start=1, o=2),
+        Strategy(3),
+        Strategy.data_parallel(2).share_updates("up"),
+    ):
         strategy.save(path)
         assert Strategy.load(path) == strategy
     bound = Strategy.tensor_parallel(2).bind(mlp())
@@ -123,6 +141,7 @@ GOOD = Strategy(2).split("up", o=2).to_json()
         ({"devices": "2"}, r"devices is '2', expected an integer"),
         ({"colour": 1}, r"unknown entries \['colour'\]"),
         ({"rewrites": [1]}, r"\"rewrites\" is not empty; this version does not act on it"),
+        ({"optimizer_sharding": "up"}, r"\"optimizer_sharding\" is 'up', not a list"),
         ({"ops": [{"splits": {}}]}, r"entry 0 of \"ops\" has no name"),
         ({"ops": [{"op": "up", "splits": {"o": 0}}]}, r"o=0, expected 1 or more parts"),
         ({"ops": [{"op": "up", "splits": {"o": 3}}]}, r"the parts reach device 2"),

@@ -38,6 +38,8 @@ def draw_strategy(draw: Any, model: FFModel) -> Strategy:
         if draw(st.booleans()):
             start = draw(st.integers(0, devices - used))
             strategy.split(op.name, start=start, **splits)
+    if draw(st.booleans()):
+        strategy.share_updates()
     return strategy
 
 

@@ -106,16 +106,22 @@ Placement placement_of(const std::string& op, const std::string& text) {
   return placement;
 }
 
-Placements take_placements(const Graph& graph, Options& options) {
-  Placements placements;
+Strategy take_strategy(const Graph& graph, Options& options) {
+  Strategy strategy;
   for (const auto& [name, value] : options.take_prefix("place:")) {
     const Value op = graph.find(name);
     if (!op.valid()) bad_value("the strategy places an op \"", name, "\" that the model does not have");
     if (!std::holds_alternative<std::string>(value)) bad_value(name, ": a placement is a text");
-    placements[op.node] = placement_of(name, std::get<std::string>(value));
-    placements[op.node].op = graph.node(op.node).op;
+    strategy.ops[op.node] = placement_of(name, std::get<std::string>(value));
+    strategy.ops[op.node].op = graph.node(op.node).op;
   }
-  return placements;
+  for (const auto& [name, value] : options.take_prefix("share_update:")) {
+    const Value weight = graph.find(name);
+    if (!weight.valid() || graph.node(weight.node).op != "weight")
+      bad_value("the strategy shares out the update of \"", name, "\", which is no weight of the model");
+    strategy.shared_updates.insert(weight.node);
+  }
+  return strategy;
 }
 
 CompileSpec take_spec(GraphObject& object, Options& options) {
@@ -131,7 +137,7 @@ CompileSpec take_spec(GraphObject& object, Options& options) {
   spec.metrics = metric_flags(metrics, sparse);
   spec.optimizer = options.take<std::string>("optimizer", "");
   spec.optimizer_attrs = options.take_prefix("optimizer_");
-  spec.placements = take_placements(object.graph, options);
+  spec.strategy = take_strategy(object.graph, options);
   if (!spec.loss.empty()) {
     spec.loss_attrs = complete_attrs(op_def(spec.loss), spec.loss_attrs, spec.loss);
     spec.label = add_label(object, spec.output, sparse);

@@ -71,7 +71,7 @@ std::shared_ptr<const Plan> Model::plan(const StepSpec& step) {
   // Kernels may ask for layouts by thread: they are asked here as they will be bound.
   set_thread_count(machine_.devices[0].threads);
   Graph graph = build_step(owner_->graph, spec_, step, kernel_query());
-  plan = std::make_shared<const Plan>(lower(place(std::move(graph), spec_.placements), machine_, kernel_query(),
+  plan = std::make_shared<const Plan>(lower(place(std::move(graph), spec_.strategy), machine_, kernel_query(),
                                             {.separate_sections = step.separate_sections}));
   check_plan(plan, step.separate_sections);
   return plan;

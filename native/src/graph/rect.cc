@@ -70,6 +70,12 @@ Range part_of(int64_t n, int part, int parts) {
   return {part * least + std::min<int64_t>(part, larger), least + (part < larger ? 1 : 0)};
 }
 
+size_t slicing_dim(const Rect& rect, size_t slices) {
+  for (size_t d = 0; d < rect.extent.size(); ++d)
+    if (rect.extent[d] >= static_cast<int64_t>(slices)) return d;
+  return 0;
+}
+
 void copy_rect(const Rect& rect, size_t element_bytes, const void* from, const Rect& from_rect, void* to,
                const Rect& to_rect) {
   const size_t rank = rect.extent.size();

@@ -25,6 +25,9 @@ struct Range {
 };
 Range part_of(int64_t n, int part, int parts);
 
+// The first dimension with enough for so many slices, which then are runs of memory; the first, if there is none.
+size_t slicing_dim(const Rect& rect, size_t slices);
+
 // A rectangle of a tensor in a device's memory.
 struct Shard {
   Rect rect;

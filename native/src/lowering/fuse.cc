@@ -29,11 +29,11 @@ bool plain(const Node& activation) {
 }
 
 // An activation must not come before a sum is complete, nor lie elsewhere than the strategy says.
-bool placed_apart(const Graph& graph, const Placements& placements, NodeId producer, NodeId activation) {
-  const auto of_producer = placements.find(graph.node(producer).origin);
-  const auto of_activation = placements.find(graph.node(activation).origin);
-  if (of_activation != placements.end() && graph.node(activation).origin != graph.node(producer).origin) return true;
-  if (of_producer == placements.end()) return false;
+bool placed_apart(const Graph& graph, const Strategy& strategy, NodeId producer, NodeId activation) {
+  const auto of_producer = strategy.ops.find(graph.node(producer).origin);
+  const auto of_activation = strategy.ops.find(graph.node(activation).origin);
+  if (of_activation != strategy.ops.end() && graph.node(activation).origin != graph.node(producer).origin) return true;
+  if (of_producer == strategy.ops.end()) return false;
   const Splitting splitting(op_def(graph.node(producer).op), graph.call(producer));
   for (const Split& split : of_producer->second.splits)
     for (size_t i = 0; i < splitting.box().size(); ++i)
@@ -54,7 +54,7 @@ void fuse_activations(Graph& graph, const CompileSpec& compile, const KernelQuer
       continue;
     if (producer.attrs.text("activation") != "none" || users[before.node].size() != 1 || is_output(graph, before))
       continue;
-    if (placed_apart(graph, compile.placements, before.node, id)) continue;
+    if (placed_apart(graph, compile.strategy, before.node, id)) continue;
     OpCall fused = graph.call(before.node);
     fused.attrs.set("activation", activation.op);
     if (!kernels.supported(fused, compile.device)) continue;

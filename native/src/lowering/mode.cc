@@ -55,10 +55,10 @@ size_t distinct(std::vector<Rect> rects) {
 }
 
 // Is an op asked to split what its kernel needs whole, or would it have to gather what lies in parts?
-bool splits_whole(const Graph& graph, NodeId id, const Placements& placements) {
+bool splits_whole(const Graph& graph, NodeId id, const Strategy& strategy) {
   const Node& node = graph.node(id);
   const Splitting splitting(op_def(node.op), graph.call(id));
-  if (const auto said = placements.find(node.origin); said != placements.end()) {
+  if (const auto said = strategy.ops.find(node.origin); said != strategy.ops.end()) {
     for (const Split& split : said->second.splits) {
       const Box& box = splitting.box();
       const auto it = std::find_if(box.begin(), box.end(), [&](const IndexRange& r) { return r.name == split.index; });
@@ -67,7 +67,7 @@ bool splits_whole(const Graph& graph, NodeId id, const Placements& placements) {
     }
     return false;
   }
-  const Pcg pcg = place(graph, placements, true);
+  const Pcg pcg = place(graph, strategy, true);
   const NodeId producer = node.inputs[0].node;
   if (pcg.parts[producer].size() < 2) return false;
   const Splitting made(op_def(graph.node(producer).op), graph.call(producer));
@@ -107,13 +107,13 @@ void expand_activations(Graph& graph) {
   }
 }
 
-void expand_split(Graph& graph, const Placements& placements) {
-  if (placements.empty()) return;
+void expand_split(Graph& graph, const Strategy& strategy) {
+  if (strategy.ops.empty()) return;
   for (bool changed = true; changed;) {
     changed = false;
     for (const NodeId id : graph.order()) {
       const OpDef& def = op_def(graph.node(id).op);
-      if (!def.expand || !splits_whole(graph, id, placements)) continue;
+      if (!def.expand || !splits_whole(graph, id, strategy)) continue;
       Expansion expansion(graph, id);
       const std::vector<Value> simpler = def.expand(expansion);
       if (simpler.empty()) continue;

@@ -127,7 +127,7 @@ Graph build_step(const Graph& user, const CompileSpec& compile, const StepSpec& 
     graph.outputs.emplace_back("gradient/" + user.name(value), copied(value));
   set_mode(graph, step.training, compile.seed);
   expand_activations(graph);
-  expand_split(graph, compile.placements);
+  expand_split(graph, compile.strategy);
 
   if (step.loss) {
     const Value prediction = graph.outputs.front().second;

@@ -23,7 +23,7 @@ struct CompileSpec {
   bool fuse = true;
   int64_t seed = 0;
   std::string device = "cpu";
-  Placements placements;
+  Strategy strategy;
 };
 
 // What one kind of run asks for.
@@ -66,6 +66,6 @@ std::vector<Value> gradients(Graph& graph, Value loss, const std::vector<Value>&
 void fuse_losses(Graph& graph, NodeId loss);
 void fuse_activations(Graph& graph, const CompileSpec& compile, const KernelQuery& kernels);
 // Expand ops that would be split where their kernels cannot be: batch normalisation over samples, softmax over classes.
-void expand_split(Graph& graph, const Placements& placements);
+void expand_split(Graph& graph, const Strategy& strategy);
 
 }  // namespace ff

@@ -236,13 +236,6 @@ class Flattening {
     }
   }
 
-  // The first dimension that has enough for all: its slices are runs of memory.
-  static size_t slicing_dim(const Rect& rect, size_t slices) {
-    for (size_t d = 0; d < rect.extent.size(); ++d)
-      if (rect.extent[d] >= static_cast<int64_t>(slices)) return d;
-    return 0;
-  }
-
   // From what covers the rectangle, first what is on the device itself.
   Value gather(Value value, const std::vector<Made>& from, const Shard& wanted, Section section) {
     Moves moves(wanted.rect);

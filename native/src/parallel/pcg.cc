@@ -10,8 +10,7 @@ namespace {
 
 class Placing {
  public:
-  Placing(Pcg& pcg, const Placements& placements, bool lenient)
-      : pcg_(pcg), placements_(placements), lenient_(lenient) {
+  Placing(Pcg& pcg, const Strategy& strategy, bool lenient) : pcg_(pcg), strategy_(strategy), lenient_(lenient) {
     const size_t n = pcg.graph.size();
     pcg.parts.resize(n);
     pcg.pieces.resize(n);
@@ -54,8 +53,10 @@ class Placing {
     const size_t followed =
         node.section == Section::update ? std::min<size_t>(1, node.inputs.size()) : node.inputs.size();
     for (size_t k = 0; k < followed; ++k)
-      if (const std::vector<Shard> shards = shards_of_value(node.inputs[k]); !shards.empty())
-        add(splitting.follow({false, static_cast<int>(k)}, shards));
+      if (const std::vector<Shard> shards = shards_of_value(node.inputs[k]); !shards.empty()) {
+        const bool shared = node.section == Section::update && shares_update(node.inputs[k].node);
+        add(splitting.follow({false, static_cast<int>(k)}, shared ? slices_of_copies(shards) : shards));
+      }
     if (candidates.empty()) return splitting.whole(device_of_inputs(node));
     if (has_opaque_input(node)) return candidates.front();  // beside the part that made the workspace
     const auto dearer = [&](const Parts& a, const Parts& b) { return cost(id, splitting, a) < cost(id, splitting, b); };
@@ -66,8 +67,34 @@ class Placing {
   const Placement* said(NodeId id) const {
     const Node& node = pcg_.graph.node(id);
     if (node.section != Section::forward || forward_of_.count(node.origin) != 0) return nullptr;
-    const auto it = placements_.find(node.origin);
-    return it == placements_.end() || it->second.op != node.op ? nullptr : &it->second;
+    const auto it = strategy_.ops.find(node.origin);
+    return it == strategy_.ops.end() || it->second.op != node.op ? nullptr : &it->second;
+  }
+
+  bool shares_update(NodeId weight) const {
+    return strategy_.shared_updates.count(pcg_.graph.node(weight).origin) != 0;
+  }
+
+  // Each of the devices that hold a copy gets a slice of it, as far as there is one for each.
+  static std::vector<Shard> slices_of_copies(const std::vector<Shard>& shards) {
+    std::vector<Shard> slices;
+    for (const Shard& shard : shards) {
+      int copies = 0, place = 0;
+      for (const Shard& other : shards) {
+        if (other.rect != shard.rect) continue;
+        if (&other == &shard) place = copies;
+        ++copies;
+      }
+      Shard slice = shard;
+      const size_t dim = slicing_dim(shard.rect, static_cast<size_t>(copies));
+      if (copies > 1 && dim < shard.rect.extent.size() && shard.rect.extent[dim] >= copies) {
+        const Range range = part_of(shard.rect.extent[dim], place, copies);
+        slice.rect.origin[dim] += range.origin;
+        slice.rect.extent[dim] = range.extent;
+      }
+      slices.push_back(std::move(slice));
+    }
+    return slices;
   }
 
   bool has_opaque_input(const Node& node) const {
@@ -140,7 +167,7 @@ class Placing {
   }
 
   Pcg& pcg_;
-  const Placements& placements_;
+  const Strategy& strategy_;
   const bool lenient_;
   std::vector<std::optional<Splitting>> splittings_;
   std::map<NodeId, NodeId> forward_of_;  // node of the user's graph -> the first node here that computes it
@@ -148,10 +175,10 @@ class Placing {
 
 }  // namespace
 
-Pcg place(Graph graph, const Placements& placements, bool lenient) {
+Pcg place(Graph graph, const Strategy& strategy, bool lenient) {
   Pcg pcg;
   pcg.graph = std::move(graph);
-  Placing(pcg, placements, lenient).run();
+  Placing(pcg, strategy, lenient).run();
   // A state that no op reads is a result, or is only written: it lies whole on the first device.
   for (const NodeId id : pcg.graph.order())
     if (pcg.graph.node(id).op == "weight" && pcg.pieces[id].empty())

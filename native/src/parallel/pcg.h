@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <vector>
 
 #include "graph/graph.h"
@@ -16,12 +17,17 @@ struct Pcg {
   std::vector<std::vector<Shard>> pieces;  // by node, of states and inputs: where they lie
 };
 
-// What a strategy says about ops, by the node of the user's graph. Ops that it does not name follow what they read.
-using Placements = std::map<NodeId, Placement>;
+// What a strategy says, by the nodes of the user's graph.
+struct Strategy {
+  std::map<NodeId, Placement> ops;  // those that it does not name follow what they read
+  // Weights whose copies share out the update: each device updates a slice, keeps the optimizer's state of it only, and
+  // gets the other slices from the others (ZeRO stage 1, Rajbhandari et al. 2020).
+  std::set<NodeId> shared_updates;
+};
 
 // Gradients and updates follow the op that they are made for, everything else the operand that spares most moves.
 // lenient: an op that cannot be split as the strategy says follows instead, as when it is to be expanded.
-Pcg place(Graph graph, const Placements& placements, bool lenient = false);
+Pcg place(Graph graph, const Strategy& strategy, bool lenient = false);
 
 // Throws an Error naming the node when a part lies on a device that the machine has not.
 void check(const Pcg& pcg, const Machine& machine);
