@@ -88,6 +88,9 @@ void dense(Table& t) {
   t.add("linear_grad_input", {}, t.f({4, 6}), t.f({6, 5}));
   t.add("linear_grad_weight", {}, t.f({4, 5}), t.f({4, 6}));
   t.add("linear_grad_weight", {{"use_bias", false}}, t.f({2, 3, 5}), t.f({2, 3, 6}));
+  t.add("batch_matmul", {}, t.f({4, 3, 5}), t.f({4, 5, 6}));
+  t.add("einsum", {{"equation", text("b s h d, b t h d -> b h s t")}}, t.f({2, 5, 3, 4}), t.f({2, 4, 3, 4}));
+  t.add("einsum", {{"equation", text("b s h e, o h e -> b s o")}}, t.f({2, 5, 3, 4}), t.f({6, 3, 4}));
   const TensorType ids = Table::ids({4, 3});
   for (const char* aggr : {"none", "sum", "avg"}) {
     const Attrs table = {{"num_entries", int64_t{7}}, {"out_dim", int64_t{5}}, {"aggr", text(aggr)}};

@@ -62,6 +62,34 @@ row(
     case(normal(4, 9), out_channels=3, use_bias=False, activation="gelu"),
 )
 
+row(
+    "batch_matmul",
+    lambda a, b, a_seq_length_dim=-1, b_seq_length_dim=-1: a @ b,
+    case(normal(3, 5, 7), normal(3, 7, 4)),
+    case(normal(1, 1, 1), normal(1, 1, 1)),
+    case(normal(5, 3), normal(3, 2)),
+    case(normal(2, 3, 4, 5), normal(2, 3, 5, 6), a_seq_length_dim=1, b_seq_length_dim=0),
+    case(normal(2, 1, 3, 2, 17), normal(2, 1, 3, 17, 9)),
+    case(normal(2, 1, 5), normal(2, 5, 1)),
+    case(normal(0, 2, 3), normal(0, 3, 4)),
+    case(normal(2, 2, 0), normal(2, 0, 3)),
+    case(normal(5, 33, 65), normal(5, 65, 31)),
+)
+row(
+    "einsum",
+    lambda a, b, equation: torch.einsum(equation.replace(" ", ""), a, b),
+    case(normal(3, 5, 4), normal(2, 6, 4), equation="b s i, h d i -> b s h d"),
+    case(normal(2, 5, 3, 4), normal(2, 7, 3, 4), equation="b s h d, b t h d -> b h s t"),
+    case(normal(2, 3, 5, 7), normal(2, 7, 3, 4), equation="b h s t, b t h e -> b s h e"),
+    case(normal(2, 5, 3, 4), normal(6, 3, 4), equation="b s h e, o h e -> b s o"),
+    case(normal(3, 2), normal(5, 3, 4, 2), equation="h d, b h s d -> b s h"),
+    case(normal(3), normal(5), equation="i, j -> j i"),
+    case(normal(7), normal(7), equation="i, i -> "),
+    case(normal(3, 4), normal(3, 4), equation="i j, i j -> i j"),
+    case(normal(1, 5), normal(5, 1), equation="a i, i c -> c a"),
+    case(normal(2, 0), normal(0, 3), equation="a i, i c -> c a"),
+)
+
 IMAGE = (2, 4, 9, 7)
 PADS = [1, 1, 1, 1]
 row(
