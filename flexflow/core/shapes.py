@@ -80,6 +80,20 @@ class ShapeOps(ElementwiseOps):
         """
         return self._op("broadcast_to", [input], name, shape=shape)
 
+    def gather(self, input: Tensor, index: Tensor, dim: int, name: str | None = None) -> Tensor:
+        """Elements picked along a dimension, as torch.gather does: for ``dim`` 1,
+        y[i, j] = x[i, index[i, j]].
+
+        Args:
+            index: of DT_INT32 or DT_INT64 in [0, x.dims[dim]), of the input's rank and in no other
+                dimension larger than it; another index is a ValueError when it is met.
+
+        >>> index = ffmodel.create_tensor([64, 3], DataType.DT_INT64)
+        >>> ffmodel.gather(x, index, 1).dims
+        (64, 3)
+        """
+        return self._op("gather", [input, index], name, dim=dim)
+
 
 def _equal_parts(input: Tensor, count: int, axis: int, who: str) -> list[int]:
     if not -input.num_dims <= axis < input.num_dims:

@@ -413,6 +413,21 @@ row(
     case(integers(1, 3), shape=[2, 3]),
 )
 
+row(
+    "gather",
+    lambda x, index, dim: torch.gather(x, dim, index.long()),
+    case(normal(3, 5), ids(3, 4, below=5), dim=1),
+    case(normal(4, 3), ids(2, 3, below=4, dtype="int32"), dim=0),
+    case(normal(2, 5, 3), ids(2, 7, 3, below=5), dim=-2),
+    case(normal(5, 4, 3), ids(3, 2, 6, below=3), dim=2),
+    case(normal(7), ids(9, below=7), dim=0),
+    case(normal(1, 1), ids(1, 1, below=1), dim=1),
+    case(normal(3, 5), given([[2, 2], [0, 2], [4, 4]], "int64"), dim=1),
+    case(normal(0, 4), ids(0, 2, below=4), dim=1),
+    case(normal(3, 4), ids(3, 0, below=4), dim=1),
+    case(integers(3, 5), ids(3, 2, below=5), dim=1),
+)
+
 # ---- losses; labels get no gradient ----
 
 LOGITS = {"from_logits": True}
