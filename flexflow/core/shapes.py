@@ -94,6 +94,24 @@ class ShapeOps(ElementwiseOps):
         """
         return self._op("gather", [input, index], name, dim=dim)
 
+    def top_k(
+        self, input: Tensor, k: int, sorted: bool = True, name: str | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The k largest elements of the last dimension and where they stand: (..., n) -> (..., k)
+        and, of DT_INT32, (..., k). Of equal elements the first ones are taken. Gradients flow to
+        the elements that are taken.
+
+        Args:
+            k: from 1 to n.
+            sorted: the largest first; otherwise in the order in which they stand.
+
+        >>> values, indices = ffmodel.top_k(x, 2)
+        >>> values.dims, indices.dims, indices.data_type
+        ((64, 2), (64, 2), <DataType.DT_INT32: 41>)
+        """
+        values, indices = self.op("top_k", [input], name, outputs=2, k=k, sorted=sorted)
+        return values, indices
+
 
 def _equal_parts(input: Tensor, count: int, axis: int, who: str) -> list[int]:
     if not -input.num_dims <= axis < input.num_dims:

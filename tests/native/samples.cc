@@ -70,6 +70,8 @@ void shapes(Table& t) {
   t.add("gather", {{"dim", int64_t{1}}}, t.f({4, 5, 3}), Table::ids({4, 6, 3}));
   t.add("gather_grad", {{"dim", int64_t{1}}, {"input_shape", Ints{4, 5, 3}}}, Table::ids({4, 6, 3}), t.f({4, 6, 3}));
   t.add("gather_grad", {{"dim", int64_t{-1}}, {"input_shape", Ints{4, 5}}}, Table::ids({3, 6}), t.f({3, 6}));
+  t.add("top_k", {{"k", int64_t{2}}}, t.f({4, 3, 7}));
+  t.add("top_k", {{"k", int64_t{3}}, {"sorted", false}}, t.f({5, 7}));
   t.add("broadcast_to", {{"shape", Ints{2, 4, 5}}}, t.f({4, 1}));
   t.add("constant", {{"shape", Ints{4, 3}}, {"value", 1.5}});
   for (const char* op : {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min"}) {

@@ -428,6 +428,28 @@ row(
     case(integers(3, 5), ids(3, 2, below=5), dim=1),
 )
 
+
+
+def _top_k(x, k, sorted=True):
+    values, indices = torch.topk(x, k, -1)
+    if not sorted:
+        indices = indices.sort(-1).values
+        values = x.gather(-1, indices)
+    return values, indices.int()
+
+
+row(
+    "top_k",
+    _top_k,
+    case(distinct(3, 5), k=2),
+    case(distinct(1, 1), k=1),
+    case(distinct(9), k=9),
+    case(distinct(2, 3, 7), k=3, sorted=False),
+    case(distinct(4, 65), k=4),
+    case(distinct(0, 4), k=2),
+    outputs=2,
+)
+
 # ---- losses; labels get no gradient ----
 
 LOGITS = {"from_logits": True}
