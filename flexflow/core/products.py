@@ -5,6 +5,8 @@ In the examples, ``x`` is a float tensor of shape (64, 16).
 
 from __future__ import annotations
 
+from flexflow.core.builder import weight_attributes
+from flexflow.core.initializers import Initializer
 from flexflow.core.shapes import ShapeOps
 from flexflow.core.tensor import Tensor
 
@@ -61,3 +63,68 @@ class ProductOps(ShapeOps):
         parts = ["".join(part.split()) for part in equation.replace("->", ">").split(">")]
         spelt = " -> ".join(" ".join(part).replace(" , ", ", ") for part in parts)
         return self._op("einsum", [x, y], name, equation=spelt)
+
+    def multihead_attention(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        embed_dim: int,
+        num_heads: int,
+        kdim: int = 0,
+        vdim: int = 0,
+        dropout: float = 0.0,
+        bias: bool = True,
+        add_bias_kv: bool = False,
+        add_zero_attn: bool = False,
+        kernel_initializer: Initializer | None = None,
+        name: str | None = None,
+        *,
+        causal: bool = False,
+        seed: int | None = None,
+    ) -> Tensor:
+        """softmax(q @ k.T / sqrt(kdim)) @ v in each head, q, k and v being projections of query,
+        key and value, and a projection of all heads' results (Vaswani et al., 2017):
+        (b, s, ...), (b, t, ...), (b, t, ...) -> (b, s, embed_dim).
+
+        Its weights are ``q_kernel`` (num_heads, kdim, features of query), ``k_kernel``,
+        ``v_kernel`` (num_heads, vdim, features of value), ``out_kernel`` (embed_dim, num_heads,
+        vdim) and, with ``bias``, ``q_bias`` (num_heads, kdim), ``k_bias``, ``v_bias`` and
+        ``out_bias``; reshaped, they are those of torch.nn.MultiheadAttention.
+
+        Args:
+            kdim, vdim: of one head; 0: embed_dim / num_heads.
+            dropout: in [0, 1), of the softmax's result, in training.
+            add_bias_kv, add_zero_attn: of FlexFlow's and PyTorch's interface; must be False.
+            kernel_initializer: of the four kernels; None: GlorotUniformInitializer.
+            causal: whether query i attends to the keys up to i only.
+            seed: of the dropout; None: drawn from the model's seed.
+
+        Raises:
+            ValueError: shapes that do not fit, heads that do not divide embed_dim.
+            NotImplementedError: add_bias_kv or add_zero_attn.
+
+        >>> words = ffmodel.create_tensor([64, 5, 32], DataType.DT_FLOAT)
+        >>> y = ffmodel.multihead_attention(words, words, words, 32, 4, causal=True)
+        >>> y.dims, y.owner_op.get_parameters()[0].dims
+        ((64, 5, 32), (4, 8, 32))
+        """
+        for option, given in (("add_bias_kv", add_bias_kv), ("add_zero_attn", add_zero_attn)):
+            if given:
+                who = name or "multihead_attention"
+                raise NotImplementedError(f"{who}: {option} is not supported; leave it False")
+        drawn = weight_attributes(kernel_initializer)
+        return self._op(
+            "multihead_attention",
+            [query, key, value],
+            name,
+            embed_dim=embed_dim,
+            num_heads=num_heads,
+            kdim=kdim,
+            vdim=vdim,
+            dropout=dropout,
+            bias=bias,
+            causal=causal,
+            seed=seed,
+            weights={f"{kind}_kernel": drawn for kind in ("q", "k", "v", "out")},
+        )

@@ -96,6 +96,10 @@ void dense(Table& t) {
   t.add("batch_matmul", {}, t.f({4, 3, 5}), t.f({4, 5, 6}));
   t.add("einsum", {{"equation", text("b s h d, b t h d -> b h s t")}}, t.f({2, 5, 3, 4}), t.f({2, 4, 3, 4}));
   t.add("einsum", {{"equation", text("b s h e, o h e -> b s o")}}, t.f({2, 5, 3, 4}), t.f({6, 3, 4}));
+  t.add("multihead_attention", {{"embed_dim", int64_t{6}}, {"num_heads", int64_t{2}}}, t.f({2, 3, 4}), t.f({2, 5, 4}),
+        t.f({2, 5, 7}));
+  t.add("causal_mask", {}, t.f({2, 3, 5}));
+  t.add("causal_mask_grad", {}, t.f({2, 5, 3}));
   const TensorType ids = Table::ids({4, 3});
   for (const char* aggr : {"none", "sum", "avg"}) {
     const Attrs table = {{"num_entries", int64_t{7}}, {"out_dim", int64_t{5}}, {"aggr", text(aggr)}};

@@ -22,6 +22,7 @@ from draws import (
 )
 from references import (
     ACTIVATIONS,
+    attention,
     batch_norm,
     binary_crossentropy,
     categorical_crossentropy,
@@ -88,6 +89,18 @@ row(
     case(normal(3, 4), normal(3, 4), equation="i j, i j -> i j"),
     case(normal(1, 5), normal(5, 1), equation="a i, i c -> c a"),
     case(normal(2, 0), normal(0, 3), equation="a i, i c -> c a"),
+)
+
+row(
+    "multihead_attention",
+    attention,
+    case(normal(2, 3, 6), normal(2, 5, 4), normal(2, 5, 7), embed_dim=6, num_heads=3),
+    case(normal(1, 1, 1), normal(1, 1, 1), normal(1, 1, 1), embed_dim=1, num_heads=1),
+    case(*[normal(3, 4, 8)] * 3, embed_dim=8, num_heads=2, causal=True),
+    case(*[normal(2, 3, 5)] * 3, embed_dim=7, num_heads=2, kdim=3, vdim=4, bias=False),
+    case(normal(2, 3, 4), normal(2, 5, 4), normal(2, 5, 4), embed_dim=4, num_heads=2, causal=True),
+    cancelling=("k_bias",),  # it moves all scores of a query alike
+    roundings=2,
 )
 
 IMAGE = (2, 4, 9, 7)
@@ -429,7 +442,6 @@ row(
 )
 
 
-
 def _top_k(x, k, sorted=True):
     values, indices = torch.topk(x, k, -1)
     if not sorted:
@@ -519,6 +531,8 @@ row(
 # ---- what has no row: tested where it is used ----
 
 ELSEWHERE = {
+    "causal_mask": "test_attention.py",
+    "causal_mask_grad": "test_attention.py",
     "input": "test_sources.py",
     "constant": "test_sources.py",
     "weight": "test_sources.py",

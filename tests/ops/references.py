@@ -84,6 +84,41 @@ def batch_norm(
     return F.batch_norm(x, None, None, gamma, beta, training=True, eps=eps)
 
 
+def attention(
+    query, key, value, *weights, embed_dim, num_heads, kdim=0, vdim=0, bias=True, causal=False
+):
+    """Of PyTorch itself, where it has heads of that size."""
+    w, b = weights[:4], weights[4:]
+    mask = torch.ones(query.shape[1], key.shape[1]).triu(1).bool() if causal else None
+    if kdim or vdim:
+        q, k, v = (torch.einsum("bsi,hdi->bhsd", x, m) for x, m in zip((query, key, value), w))
+        y = F.scaled_dot_product_attention(q, k, v, mask)
+        return torch.einsum("bhse,ohe->bso", y, w[3])
+    x = [x.transpose(0, 1) for x in (query, key, value)]
+    q, k, v = (m.flatten(0, 1) for m in w[:3])
+    fitting = [F.linear(x, m) for x, m in zip(x, (q, k, v))]
+    eye = torch.eye(embed_dim, dtype=query.dtype)
+    y, _ = F.multi_head_attention_forward(
+        *fitting,
+        embed_dim,
+        num_heads,
+        None,
+        torch.cat([m.flatten() for m in b[:3]]) if bias else None,
+        None,
+        None,
+        False,
+        0.0,
+        w[3].flatten(1),
+        b[3] if bias else None,
+        use_separate_proj_weight=True,
+        q_proj_weight=eye,
+        k_proj_weight=eye,
+        v_proj_weight=eye,
+        attn_mask=mask,
+    )
+    return y.transpose(0, 1)
+
+
 def embedding(ids, kernel, num_entries, out_dim, aggr="none"):
     rows = kernel[ids.long()]
     return rows if aggr == "none" else rows.sum(-2) if aggr == "sum" else rows.mean(-2)

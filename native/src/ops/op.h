@@ -92,9 +92,10 @@ class OpDef {
   std::vector<std::pair<int, int>> inplace_pairs;
   std::vector<std::pair<int, int>> state_updates;  // in training, the state that is input `first` takes output `second`
   bool gradient_free = false;
-  bool random = false;    // draws random numbers; has an attribute "stream", and takes the step counter as last input
-  bool internal = false;  // made by lowering only; not offered to users
-  bool view = false;      // output 0 is input 0 under another shape: no memory moves
+  bool random = false;     // draws random numbers; has an attribute "stream", and takes the step counter as last input
+  bool internal = false;   // made by lowering only; not offered to users
+  bool composite = false;  // no kernel and no gradient of its own: its expansion takes its place before all else
+  bool view = false;       // output 0 is input 0 under another shape: no memory moves
   std::vector<int> residuals;  // outputs that are opaque workspaces, sized by the kernel
 
   const AttrSpec* find_attr(const std::string& attr_name) const;

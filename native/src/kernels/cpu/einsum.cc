@@ -80,10 +80,14 @@ struct Matrices {
 Primitive product(const OpCall& call, const Layouts&) {
   const Matrices m(call);
   const DType dtype = call.outputs[0].dtype;
-  const auto a = m.desc(dtype, 0, m.row, m.sum), b = m.desc(dtype, 1, m.sum, m.column),
-             c = m.desc(dtype, 2, m.row, m.column);
+  // oneDNN is fast where the rows of c are dense; where its columns are, c^T = b^T a^T.
+  const bool flip = m.row.extent > 1 && m.row.strides[2] == 1;
+  const int left = flip ? 1 : 0, right = 1 - left;
+  const ProductLoop &down = flip ? m.column : m.row, &across = flip ? m.row : m.column;
+  const auto a = m.desc(dtype, left, down, m.sum), b = m.desc(dtype, right, m.sum, across),
+             c = m.desc(dtype, 2, down, across);
   return describe<dnnl::matmul>({dnnl_engine(), a, b, c, user_scratchpad()},
-                                {in(DNNL_ARG_SRC, 0, a), in(DNNL_ARG_WEIGHTS, 1, b), out(DNNL_ARG_DST, 0, c)});
+                                {in(DNNL_ARG_SRC, left, a), in(DNNL_ARG_WEIGHTS, right, b), out(DNNL_ARG_DST, 0, c)});
 }
 
 std::vector<KernelDef> einsum_kernels() {
