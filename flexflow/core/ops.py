@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any, Union
 
 from flexflow.core.builder import weight_attributes
+from flexflow.core.experts import ExpertOps
 from flexflow.core.initializers import Initializer
 from flexflow.core.layer import Op
-from flexflow.core.products import ProductOps
 from flexflow.core.tensor import Tensor
 from flexflow.core.types import (
     DTYPE_NAMES,
@@ -32,7 +32,7 @@ Shared = Union[Op, Tensor, None]
 Padding = Union[int, tuple[int, int]]
 
 
-class Ops(ProductOps):
+class Ops(ExpertOps):
     """Methods of FFModel."""
 
     def dense(

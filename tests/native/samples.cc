@@ -130,6 +130,17 @@ void dense(Table& t) {
                        {"dtype", text(name_of(t.f({}).dtype))}});
 }
 
+void experts(Table& t) {
+  const TensorType choices = Table::ids({6, 2}), gates = t.f({6, 2}), made = t.f({3, 4, 2});
+  const Attrs n = {{"n", int64_t{3}}};
+  t.add("group_by", {{"n", int64_t{3}}, {"alpha", 0.75}}, t.f({6, 4, 2}), choices);
+  t.add("group_by_grad", n, choices, made, made, made);
+  t.add("aggregate", n, gates, choices, choices, t.f({6, 3}), made, made, made);
+  t.add("aggregate_grad_gate", n, choices, choices, t.f({6, 4, 2}), made, made, made);
+  t.add("aggregate_grad_experts", {{"n", int64_t{3}}, {"places", int64_t{3}}}, t.f({6, 4, 2}), choices, gates);
+  t.add("expert_balance", {{"n", int64_t{3}}, {"lambda_bal", 0.5}, {"dtype", text(name_of(t.f({}).dtype))}}, choices);
+}
+
 Attrs with(Attrs attrs, const Attrs& more) {
   for (const auto& [name, value] : more) attrs.set(name, value);
   return attrs;
@@ -204,7 +215,7 @@ void updates(Table& t) {
 
 std::vector<Sample> samples(DType real) {
   Table table(real);
-  for (const auto part : {elementwise, shapes, dense, windows, losses, updates}) part(table);
+  for (const auto part : {elementwise, shapes, dense, experts, windows, losses, updates}) part(table);
   return std::move(table.all);
 }
 

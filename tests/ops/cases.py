@@ -22,12 +22,14 @@ from draws import (
 )
 from references import (
     ACTIVATIONS,
+    aggregate,
     attention,
     batch_norm,
     binary_crossentropy,
     categorical_crossentropy,
     conv2d,
     embedding,
+    group_by,
     pool2d,
     reduced,
     sparse_categorical_crossentropy,
@@ -462,6 +464,39 @@ row(
     outputs=2,
 )
 
+# ---- mixture of experts ----
+
+row(
+    "group_by",
+    group_by,
+    case(normal(5, 3), ids(5, 2, below=4, dtype="int32"), n=4, alpha=1.0),
+    case(normal(1, 1), ids(1, 1, below=1), n=1, alpha=1.0),
+    case(normal(6, 2, 3), ids(6, 1, below=3), n=3, alpha=0.5),
+    case(normal(4, 5), given([[0, 1], [1, 0], [1, 2], [1, 0]], "int64"), n=3, alpha=2.0),
+    case(normal(7), ids(7, 3, below=5), n=5, alpha=1.5),
+    case(normal(0, 2), ids(0, 2, below=2), n=2, alpha=1.0),
+    outputs=lambda case: case.attrs["n"],
+)
+
+
+def _aggregate(samples, choices, experts, places, *features, dtype="int32", **attrs):
+    chosen = ids(samples, choices, below=experts, dtype=dtype)
+    gates = (probability(samples, choices), chosen, attrs.pop("true", chosen))
+    made = [normal(places, *features) for _ in range(experts)]
+    return case(*gates, normal(samples, experts), *made, n=experts, **attrs)
+
+
+row(
+    "aggregate",
+    aggregate,
+    _aggregate(5, 2, 4, 3, 7),
+    _aggregate(1, 1, 1, 1, 1),
+    _aggregate(6, 1, 3, 4, 2, 3, dtype="int64", lambda_bal=0.5),
+    _aggregate(6, 2, 3, 2, 5, true=ids(6, 2, below=3), lambda_bal=0.1),
+    _aggregate(4, 3, 2, 8),
+    _aggregate(0, 2, 2, 1, 3),
+)
+
 # ---- losses; labels get no gradient ----
 
 LOGITS = {"from_logits": True}
@@ -531,6 +566,9 @@ row(
 # ---- what has no row: tested where it is used ----
 
 ELSEWHERE = {
+    "expert_balance": "references.py",
+    "aggregate_grad_experts": "references.py",
+    "aggregate_grad_gate": "references.py",
     "causal_mask": "test_attention.py",
     "causal_mask_grad": "test_attention.py",
     "input": "test_sources.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -144,3 +145,48 @@ def sparse_categorical_crossentropy(p, y, from_logits=False):
 def binary_crossentropy(p, y, from_logits=False):
     function = F.binary_cross_entropy_with_logits if from_logits else F.binary_cross_entropy
     return function(p, y)
+
+
+def _places(assign, experts, places):
+    """(sample, choice, expert, place) of the choices that find a place, in the samples' order."""
+    taken = [0] * experts
+    for sample, chosen in enumerate(assign.tolist()):
+        for choice, expert in enumerate(chosen):
+            if taken[expert] < places:
+                yield sample, choice, expert, taken[expert]
+            taken[expert] += 1
+
+
+def group_by(x, assign, n, alpha):
+    places = math.ceil(alpha * assign.shape[1] * len(x) / n)
+    rows = [[torch.zeros_like(x[:1])[0] if len(x) else None] * places for _ in range(n)]
+    for sample, _, expert, place in _places(assign, n, places):
+        rows[expert][place] = x[sample]
+    empty = x.new_zeros(0, *x.shape[1:])
+    return [torch.stack(r) if r else empty for r in rows]
+
+
+class _Balanced(torch.autograd.Function):
+    """y, and to the gates the gradient of expert_balance."""
+
+    @staticmethod
+    def forward(ctx, y, gates, gradient):
+        ctx.save_for_backward(gradient)
+        return y.clone()
+
+    @staticmethod
+    def backward(ctx, dy):
+        return dy, ctx.saved_tensors[0], None
+
+
+def aggregate(gate, assign, true, full, *made, n, lambda_bal=0.0):
+    """Its gradients are those of aggregate_grad_gate and aggregate_grad_experts."""
+    same = (assign == true).to(gate.dtype)
+    gate = gate * same + gate.detach() * (1 - same)
+    sums = [torch.zeros_like(made[0][0]) for _ in gate]
+    for sample, choice, expert, place in _places(assign, n, len(made[0])):
+        sums[sample] = sums[sample] + gate[sample, choice] * made[expert][place]
+    y = torch.stack(sums) if sums else gate.sum() * made[0].new_zeros(0, *made[0].shape[1:])
+    counts = torch.bincount(true.long().flatten(), minlength=n).to(gate.dtype)
+    balance = lambda_bal * n / max(len(gate), 1) * (counts - counts.mean())
+    return _Balanced.apply(y, full, balance.expand(full.shape)) if lambda_bal else y

@@ -51,8 +51,9 @@ class Flattening {
       flat_.graph.outputs.emplace_back(name, fetch(value, whole(value), 0, pcg_.graph.node(value.node).section));
     for (const Assignment& assignment : pcg_.graph.assignments)
       for (const Made& piece : tensors_[assignment.state][0].made)
-        flat_.graph.assignments.push_back({piece.value.node, fetch(assignment.value, piece.shard.rect, piece.shard.device,
-                                                                   pcg_.graph.node(assignment.value.node).section)});
+        flat_.graph.assignments.push_back(
+            {piece.value.node, fetch(assignment.value, piece.shard.rect, piece.shard.device,
+                                     pcg_.graph.node(assignment.value.node).section)});
     return std::move(flat_);
   }
 
@@ -94,13 +95,10 @@ class Flattening {
     for (const Shard& piece : pcg_.pieces[id]) {
       Node part = node;
       part.outputs[0].shape = piece.rect.extent;
-      const NodeId made = add(std::move(part),
-                              {.device = piece.device,
-                               .box = {},
-                               .state = node.name,
-                               .piece = piece.rect,
-                               .whole = node.outputs[0].shape},
-                              pcg_.pieces[id].size() == 1);
+      const NodeId made = add(
+          std::move(part),
+          {.device = piece.device, .box = {}, .state = node.name, .piece = piece.rect, .whole = node.outputs[0].shape},
+          pcg_.pieces[id].size() == 1);
       tensors_[id][0].made.push_back({piece, {made, 0}});
     }
   }
@@ -109,7 +107,7 @@ class Flattening {
     const Node& node = pcg_.graph.node(id);
     const Splitting& splitting = *splittings_[id];
     const Parts& parts = pcg_.parts[id];
-    std::vector<Box> terms;                                      // distinct boxes ...
+    std::vector<Box> terms;                                        // distinct boxes ...
     std::vector<std::vector<Box>> of_output(node.outputs.size());  // ... as far as an output can tell them apart
     for (size_t p = 0; p < parts.size(); ++p) {
       const Part& part = parts[p];
@@ -119,16 +117,16 @@ class Flattening {
       for (size_t k = 0; k < node.outputs.size(); ++k)
         if (node.outputs[k].dtype != DType::opaque)
           call.outputs[k].shape = splitting.region(part.box, {true, static_cast<int>(k)}).extent;
-      const NodeId made = add(std::move(call), {.device = part.device, .box = part.box, .state = {}, .piece = {}, .whole = {}},
-                              parts.size() == 1);
+      const NodeId made =
+          add(std::move(call), {.device = part.device, .box = part.box, .state = {}, .piece = {}, .whole = {}},
+              parts.size() == 1);
       if (term_of(terms, part.box) == terms.size()) terms.push_back(part.box);
       for (size_t k = 0; k < node.outputs.size(); ++k) {
         const Box projection = splitting.projected(part.box, static_cast<int>(k));
         const size_t term = term_of(of_output[k], projection);
         if (term == of_output[k].size()) of_output[k].push_back(projection);
-        const Rect rect = node.outputs[k].dtype == DType::opaque
-                              ? Rect{}
-                              : splitting.region(part.box, {true, static_cast<int>(k)});
+        const Rect rect =
+            node.outputs[k].dtype == DType::opaque ? Rect{} : splitting.region(part.box, {true, static_cast<int>(k)});
         tensors_[id][k].made.push_back({{rect, part.device}, {made, static_cast<int32_t>(k)}, term});
       }
     }
@@ -265,7 +263,8 @@ class Flattening {
         missing = std::move(left);
         if (used) inputs.push_back(made.value);
       }
-    FF_CHECK(missing.empty() || volume(wanted.rect) == 0, pcg_.graph.name(value), ": nobody makes ", to_string(missing.front()));
+    FF_CHECK(missing.empty() || volume(wanted.rect) == 0, pcg_.graph.name(value), ": nobody makes ",
+             to_string(missing.front()));
     const bool all = inputs.size() == 1 && moves.pieces().size() == 1 &&
                      moves.pieces()[0].from.extent == flat_.graph.type(inputs[0]).shape;
     const char* kind = inputs.size() > 1 ? "combine" : all ? "replicate" : "repartition";
@@ -276,6 +275,7 @@ class Flattening {
   Value sum(Value value, const Tensor& tensor, const Shard& wanted, Section section) {
     std::map<size_t, const Made*> nearest;
     for (const Made& made : tensor.made) {
+      if (volume(made.shard.rect) == 0) continue;  // a part that has no share in this output
       const Made*& chosen = nearest[made.term];
       if (chosen == nullptr || made.shard.device == wanted.device) chosen = &made;
     }
@@ -289,8 +289,8 @@ class Flattening {
     return add_move("reduction", value, std::move(inputs), moves, wanted, section);
   }
 
-  Value add_move(const std::string& kind, Value value, std::vector<Value> inputs, const Moves& moves, const Shard& wanted,
-                 Section section) {
+  Value add_move(const std::string& kind, Value value, std::vector<Value> inputs, const Moves& moves,
+                 const Shard& wanted, Section section) {
     const TensorType& type = pcg_.graph.type(value);
     Node node{.name = cat(kind, "/", pcg_.graph.name(value)),
               .op = "move",
@@ -299,7 +299,8 @@ class Flattening {
               .outputs = {{type.dtype, wanted.rect.extent}},
               .origin = pcg_.graph.node(value.node).origin,
               .section = section};
-    return {add(std::move(node), {.device = wanted.device, .box = {}, .state = {}, .piece = {}, .whole = {}}, false), 0};
+    return {add(std::move(node), {.device = wanted.device, .box = {}, .state = {}, .piece = {}, .whole = {}}, false),
+            0};
   }
 
   const Pcg& pcg_;
