@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from flexflow.core.builder import weight_attributes
 from flexflow.core.initializers import Initializer
+from flexflow.core.layer import Op
 from flexflow.core.shapes import ShapeOps
 from flexflow.core.tensor import Tensor
 
@@ -128,3 +129,60 @@ class ProductOps(ShapeOps):
             seed=seed,
             weights={f"{kind}_kernel": drawn for kind in ("q", "k", "v", "out")},
         )
+
+    def lstm(
+        self,
+        input: Tensor,
+        hidden_size: int,
+        use_bias: bool = True,
+        initial_state: tuple[Tensor, Tensor] | None = None,
+        kernel_initializer: Initializer | None = None,
+        recurrent_initializer: Initializer | None = None,
+        bias_initializer: Initializer | None = None,
+        shared_op: Op | Tensor | None = None,
+        name: str | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Long short-term memory (Hochreiter and Schmidhuber, 1997) over (b, t, i): the hidden
+        states (b, t, hidden_size), and the hidden and the cell state (b, hidden_size) after the
+        last step.
+
+        Its weights are ``weight_ih`` (4 * hidden_size, i), ``weight_hh`` (4 * hidden_size,
+        hidden_size) and, with ``use_bias``, ``bias_ih`` and ``bias_hh`` (4 * hidden_size,), those
+        of torch.nn.LSTM: input, forget, cell and output gate one below the other.
+
+        Args:
+            initial_state: hidden and cell state (b, hidden_size) before the first step; None:
+                zeros.
+            kernel_initializer, recurrent_initializer: of weight_ih and weight_hh; None: Glorot's
+                uniform distribution, for each gate.
+            bias_initializer: of both biases; None: zeros.
+            shared_op: an lstm layer, or an output of it, whose weights are taken.
+
+        Raises:
+            ValueError: the input is not of rank 3, a sequence without a step, other states.
+
+        >>> words = ffmodel.create_tensor([64, 5, 32], DataType.DT_FLOAT)
+        >>> y, h, c = ffmodel.lstm(words, 8)
+        >>> y.dims, h.dims, c.dims
+        ((64, 5, 8), (64, 8), (64, 8))
+        """
+        bias = weight_attributes(bias_initializer, argument="bias_initializer")
+        y, h, c = self.op(
+            "lstm",
+            [input, *(initial_state or ())],
+            name,
+            outputs=3,
+            hidden_size=hidden_size,
+            use_bias=use_bias,
+            initial_state=initial_state is not None,
+            shared_op=shared_op,
+            weights={
+                "weight_ih": weight_attributes(kernel_initializer),
+                "weight_hh": weight_attributes(
+                    recurrent_initializer, argument="recurrent_initializer"
+                ),
+                "bias_ih": bias,
+                "bias_hh": bias,
+            },
+        )
+        return y, h, c

@@ -98,6 +98,10 @@ void dense(Table& t) {
   t.add("einsum", {{"equation", text("b s h e, o h e -> b s o")}}, t.f({2, 5, 3, 4}), t.f({6, 3, 4}));
   t.add("multihead_attention", {{"embed_dim", int64_t{6}}, {"num_heads", int64_t{2}}}, t.f({2, 3, 4}), t.f({2, 5, 4}),
         t.f({2, 5, 7}));
+  t.add("lstm", {{"hidden_size", int64_t{3}}}, t.f({4, 5, 6}));
+  t.add("lstm_scan", {}, t.f({4, 5, 12}), t.f({12, 3}), t.f({4, 3}), t.f({4, 3}));
+  t.add("lstm_scan_grad", {}, t.f({12, 3}), t.f({4, 5, 12}), t.f({4, 5, 3}), t.f({4, 3}), t.f({4, 5, 3}), t.f({4, 3}),
+        t.f({4, 3}));
   t.add("causal_mask", {}, t.f({2, 3, 5}));
   t.add("causal_mask_grad", {}, t.f({2, 5, 3}));
   const TensorType ids = Table::ids({4, 3});

@@ -30,6 +30,7 @@ from references import (
     conv2d,
     embedding,
     group_by,
+    lstm,
     pool2d,
     reduced,
     sparse_categorical_crossentropy,
@@ -102,6 +103,20 @@ row(
     case(*[normal(2, 3, 5)] * 3, embed_dim=7, num_heads=2, kdim=3, vdim=4, bias=False),
     case(normal(2, 3, 4), normal(2, 5, 4), normal(2, 5, 4), embed_dim=4, num_heads=2, causal=True),
     cancelling=("k_bias",),  # it moves all scores of a query alike
+    roundings=2,
+)
+
+row(
+    "lstm",
+    lstm,
+    case(normal(3, 4, 5), hidden_size=6),
+    case(normal(1, 1, 1), hidden_size=1),
+    case(normal(2, 7, 3), normal(2, 5), normal(2, 5), hidden_size=5, initial_state=True),
+    case(normal(5, 2, 4), hidden_size=3, use_bias=False),
+    case(normal(2, 3, 4), normal(2, 3), normal(2, 3), hidden_size=3, initial_state=True, use_bias=False),
+    case(normal(4, 5, 17), hidden_size=19),
+    case(normal(0, 3, 4), hidden_size=2),
+    outputs=3,
     roundings=2,
 )
 
@@ -566,6 +581,8 @@ row(
 # ---- what has no row: tested where it is used ----
 
 ELSEWHERE = {
+    "lstm_scan": "references.py",
+    "lstm_scan_grad": "references.py",
     "expert_balance": "references.py",
     "aggregate_grad_experts": "references.py",
     "aggregate_grad_gate": "references.py",

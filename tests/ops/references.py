@@ -120,6 +120,20 @@ def attention(
     return y.transpose(0, 1)
 
 
+def lstm(x, *inputs, hidden_size, use_bias=True, initial_state=False):
+    """What lstm_scan and lstm_scan_grad make of it."""
+    inputs = list(inputs)
+    zeros = x.new_zeros(len(x), hidden_size)
+    state = [inputs.pop(0), inputs.pop(0)] if initial_state else [zeros, zeros]
+    if not len(x):  # PyTorch's gradient wants samples
+        weights = sum(w.sum() for w in inputs) + x.sum()
+        return weights + x.new_zeros(0, x.shape[1], hidden_size), weights + zeros, weights + zeros
+    y, h, c = torch.lstm(
+        x, [s[None] for s in state], inputs, use_bias, 1, 0.0, True, False, batch_first=True
+    )
+    return y, h[0], c[0]
+
+
 def embedding(ids, kernel, num_entries, out_dim, aggr="none"):
     rows = kernel[ids.long()]
     return rows if aggr == "none" else rows.sum(-2) if aggr == "sum" else rows.mean(-2)
