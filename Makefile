@@ -81,7 +81,7 @@ $(call optional_part,FF_LEGION,engines/legion/*.cc,the Legion engine)
 # (a hundred compilers at once take more memory than most machines have).
 BOUNDED_MAKE = +@$(MAKE) --no-print-directory $(if $(filter -j,$(MAKEFLAGS)),-j$(JOBS))
 
-all: library ## build the library and the launcher flexflow_python (the default)
+all: library $(STAMPS)/run ## build the library and the launcher flexflow_python (the default)
 library: $(ONEDNN_READY)
 	$(BOUNDED_MAKE) $(BUILD)/libflexflow.so $(BUILD)/flexflow_python
 native-tests: library

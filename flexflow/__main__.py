@@ -43,6 +43,8 @@ def main(arguments: list[str]) -> int:
             print(f"{topic + ':':<9} {first}")
             for line in others:
                 print(f"{'':<9} {line}")
+    except BrokenPipeError:  # who reads has seen enough
+        sys.stdout = None  # type: ignore[assignment]
     except ImportError as error:
         print(f"problem:  {error}", file=sys.stderr)
         return 1

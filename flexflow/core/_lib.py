@@ -10,12 +10,14 @@ import os
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from flexflow.core import _abi
 from flexflow.core._find import library_path
+from flexflow.core.checks import encoded, integer, shown
+from flexflow.core.guard import Guarded
 
 
 class FlexFlowError(RuntimeError):
@@ -127,16 +129,19 @@ def describe(what: str) -> str:
     >>> "linear" in describe("ops").split()
     True
     """
-    return text("ff_describe", what.encode())
+    return text("ff_describe", encoded(what, "describe: what"))
 
 
-class Handle:
+class Handle(Guarded):
     """An object of the library, closed with this one or by ``close()``, whichever comes first."""
+
+    _instead_of_a_copy: ClassVar[str] = "it stands for one object of the library"
+    value: Final[int]
 
     def __init__(self, function: str, *arguments: Any) -> None:
         handle = ctypes.c_uint64()
         call(function, *arguments, ctypes.byref(handle))
-        self.value: int = handle.value
+        self.value = handle.value
         self._finalizer = weakref.finalize(self, library().ff_close, handle.value)
 
     def close(self) -> None:
@@ -158,25 +163,19 @@ def _set_value(slot: Any, name: str, value: Any) -> None:
     if isinstance(value, (bool, np.bool_)):
         slot.type, slot.i = _abi.FF_ATTR_BOOL, value
     elif isinstance(value, (int, np.integer)):
-        slot.type, slot.i = _abi.FF_ATTR_INT, _int64(name, value)
+        slot.type, slot.i = _abi.FF_ATTR_INT, integer(value, name)
     elif isinstance(value, (float, np.floating)):
         slot.type, slot.f = _abi.FF_ATTR_FLOAT, value
     elif isinstance(value, str):
-        slot.type, slot.s = _abi.FF_ATTR_STRING, value.encode()
-    elif isinstance(value, Sequence):
-        numbers = [_int64(name, item) for item in value]
+        slot.type, slot.s = _abi.FF_ATTR_STRING, encoded(value, name)
+    elif isinstance(value, (Sequence, np.ndarray)):
+        numbers = [integer(item, name) for item in value]
         slot.type, slot.n = _abi.FF_ATTR_INTS, len(numbers)
         slot.ints = (ctypes.c_int64 * len(numbers))(*numbers)
     else:
-        raise TypeError(f"{name}: got {value!r}, expected a number, a string or a list of integers")
-
-
-def _int64(name: str, value: Any) -> int:
-    if not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name}: got {value!r}, expected an integer")
-    if not -(2**63) <= value < 2**63:
-        raise ValueError(f"{name}: {value} does not fit 64 bits")
-    return int(value)
+        raise TypeError(
+            f"{name}: got {shown(value)}, expected a number, a string or a list of integers"
+        )
 
 
 def tensor_list(tensors: Sequence[int]) -> Any:

@@ -9,16 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flexflow.core import _abi
+from flexflow.core.checks import shown
 from flexflow.core.types import DataType, as_data_type, numpy_dtype
 
 if TYPE_CHECKING:
     from flexflow.core.tensor import Tensor
 
+# What rounds to infinity in bfloat16: halfway from its largest value to the next power of two.
+_BEYOND_BFLOAT16 = np.uint32(0x7F7F8000).view(np.float32)
 _BLOCK = 1 << 22  # elements looked at together; keeps temporary arrays small
 
 
 def view(array: np.ndarray, data_type: DataType | None = None) -> Any:
     """An ``ff_array`` over the memory of a C-contiguous array, which must outlive its use."""
+    if not array.flags.c_contiguous:
+        raise ValueError(f"an array of shape {array.shape} and strides {array.strides} is no block")
     shape = (ctypes.c_int64 * array.ndim)(*array.shape)
     code = (data_type or as_data_type(array.dtype)).value
     return _abi.ff_array(array.ctypes.data, code, array.ndim, shape)
@@ -39,7 +44,12 @@ def to_storage(array: np.ndarray, data_type: DataType) -> np.ndarray:
         return array
     bits = array.view(np.uint32)
     half = np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))  # ties go to even
-    return ((bits + half) >> np.uint32(16)).astype(np.uint16)
+    rounded = ((bits + half) >> np.uint32(16)).astype(np.uint16)
+    nan = np.isnan(array)
+    if not nan.any():
+        return rounded
+    # Rounding would carry a NaN's payload into its sign, or cut it off, which leaves infinity.
+    return np.where(nan, (bits >> np.uint32(16)).astype(np.uint16) | np.uint16(0x40), rounded)
 
 
 def from_storage(array: np.ndarray, data_type: DataType) -> np.ndarray:
@@ -65,7 +75,7 @@ def convert(values: Any, data_type: DataType, who: str) -> np.ndarray:
         who: what messages start with.
 
     Raises:
-        TypeError: the values are no numbers, or floats where integers are expected.
+        TypeError: the values are no numbers, masked, or floats where integers are expected.
         ValueError: a value is out of the type's range, or the lists in it have different lengths.
 
     >>> convert([[1, 2], [3, 4]], DataType.DT_FLOAT, "x").dtype
@@ -75,37 +85,59 @@ def convert(values: Any, data_type: DataType, who: str) -> np.ndarray:
     ...
     TypeError: label: got float64 values, expected int32; convert them with .astype(np.int32)
     """
+    array = _as_array(values, who)
+    wanted = numpy_dtype(data_type)
+    if array.dtype == wanted and array.dtype.isnative:
+        converted = np.require(array, requirements=["C", "A"])
+    else:
+        _check_kind(array, wanted, who)
+        safe = np.can_cast(array.dtype, wanted)
+        if wanted.kind == "i" and not safe:
+            _check_range(array, wanted, who)
+        with np.errstate(over="ignore"):
+            converted = np.require(array, wanted, ["C", "A"])
+        if wanted.kind == "f" and not safe:
+            _check_overflow(array, np.isfinite(converted), wanted.name, who)
+    if data_type is DataType.DT_BFLOAT16 and converted.size:
+        _check_overflow(converted, np.abs(converted) < _BEYOND_BFLOAT16, "bfloat16", who)
+    return converted
+
+
+def _as_array(values: Any, who: str) -> np.ndarray:
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(
+            f"{who}: got a masked array, expected one without a mask; fill it with .filled(value)"
+        )
     try:
         array = np.asarray(values)
     except ValueError as error:
         raise ValueError(f"{who}: the values make no array ({error})") from None
-    if array.dtype.name == "bfloat16":
-        array = array.astype(np.float32)
-    wanted = numpy_dtype(data_type)
-    if array.dtype == wanted and array.dtype.isnative:
-        return np.require(array, requirements=["C", "A"])
-    _check_kind(array, data_type, wanted, who)
-    if wanted.kind == "i" and array.size and not np.can_cast(array.dtype, wanted):
-        _check_range(array, wanted, who)
-    with np.errstate(over="ignore"):
-        converted = np.require(array, wanted, ["C", "A"])
-    if array.dtype.kind == "f" and array.dtype.itemsize > wanted.itemsize:
-        _check_overflow(array, converted, who)
-    return converted
+    except (TypeError, RuntimeError) as error:  # tensors of other frameworks
+        raise TypeError(
+            f"{who}: NumPy cannot read a {type(values).__name__} ({error}); expected an array, "
+            "which PyTorch makes by .detach().float().cpu().numpy(), after .to_dense() if sparse"
+        ) from None
+    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
 
 
-def _check_kind(array: np.ndarray, data_type: DataType, wanted: np.dtype, who: str) -> None:
+def _check_kind(array: np.ndarray, wanted: np.dtype, who: str) -> None:
     allowed = {"b": "b", "i": "bui"}.get(wanted.kind, "buif")
     if array.dtype.kind in allowed:
         return
+    objects = array.flat if array.dtype.kind == "O" else ()
+    huge = [item for item in objects if type(item) is int and item.bit_length() > 63]
+    if huge:  # which NumPy keeps as objects
+        raise ValueError(f"{who}: {shown(huge[0])} does not fit 64 bits; expected {wanted} values")
     message = f"{who}: got {array.dtype} values, expected {wanted}"
-    if array.dtype.kind in "buif" and array.dtype.kind not in allowed:
+    if array.dtype.kind in "buif":
         raise TypeError(f"{message}; convert them with .astype(np.{wanted})")
     raise TypeError(f"{message} or another type of real numbers")
 
 
 def _check_range(array: np.ndarray, wanted: np.dtype, who: str) -> None:
     """Integers that are to fit a smaller type."""
+    if not array.size:
+        return
     limits = np.iinfo(wanted)
     low, high = int(array.min()), int(array.max())
     if low < limits.min or high > limits.max:
@@ -116,13 +148,13 @@ def _check_range(array: np.ndarray, wanted: np.dtype, who: str) -> None:
         )
 
 
-def _check_overflow(before: np.ndarray, after: np.ndarray, who: str) -> None:
-    if is_finite(after):
+def _check_overflow(before: np.ndarray, held: np.ndarray, kind: str, who: str) -> None:
+    """Finite values that would become infinite; ``held`` are those that do not."""
+    if held.all():
         return
-    lost = np.isfinite(before) & ~np.isfinite(after)
+    lost = np.isfinite(before) & ~held
     if lost.any():
-        worst = before[lost].flat[0]
-        raise ValueError(f"{who}: the value {worst} does not fit {after.dtype}")
+        raise ValueError(f"{who}: the value {before[lost].flat[0]} does not fit {kind}")
 
 
 def expect_shape(array: np.ndarray, shape: tuple[int, ...], who: str) -> np.ndarray:

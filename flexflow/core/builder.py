@@ -1,70 +1,28 @@
-"""The graph of a model: inputs, layers and weights, and their values."""
+"""The graph of a model: inputs, layers and weights."""
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any
 
 import numpy as np
 
-from flexflow.core import _abi
-from flexflow.core._lib import FlexFlowError, Handle, attributes, call, tensor_list
-from flexflow.core.arrays import convert, expect_shape, view
-from flexflow.core.config import FFConfig
+from flexflow.core._lib import attributes, call, tensor_list
+from flexflow.core.arrays import convert, expect_shape
+from flexflow.core.checks import boolean, encoded, integer, integers
 from flexflow.core.initializers import Initializer
 from flexflow.core.layer import Op
 from flexflow.core.regularizers import regularizer_attributes
 from flexflow.core.tensor import Parameter, Tensor
-from flexflow.core.types import DTYPE_NAMES, DataType, DataTypeLike, as_data_type
+from flexflow.core.types import DTYPE_NAMES, DataType, DataTypeLike, as_data_type, is_floating
+from flexflow.core.values import MOST_OUTPUTS, GraphValues
 
-if TYPE_CHECKING:
-    from flexflow.core.model import FFModel
-
-_MOST_OUTPUTS = 256
 _MOST_RANK = 8
 
 
-class TensorInfo(NamedTuple):
-    """What the library knows of a tensor."""
-
-    name: str
-    op: str
-    data_type: DataType
-    dims: tuple[int, ...]
-    is_state: bool
-    trainable: bool
-
-
-class GraphBuilder:
+class GraphBuilder(GraphValues):
     """What FFModel's layer methods stand on."""
-
-    def __init__(self, ffconfig: FFConfig) -> None:
-        if not isinstance(ffconfig, FFConfig):
-            raise TypeError(f"FFModel: got {ffconfig!r}, expected an FFConfig")
-        self._ffconfig = ffconfig
-        self._graph = Handle("ff_graph_create", ffconfig.seed)
-        self._layers: dict[int, Op] = {}
-        self._layer_by_tensor: dict[int, Op] = {}
-        self._inputs: list[int] = []
-        self._without_gradient: set[int] = set()
-        self._attached: dict[int, np.ndarray] = {}
-        self._rows: dict[int, int] = {}  # of inputs that hold another batch size than their own
-        self._orders: dict[int, int | None] = {}  # input -> the epoch of its shuffled order
-
-    @property
-    def graph_handle(self) -> int:
-        """The library's number for the graph; for other parts of the core."""
-        return self._graph.value
-
-    @property
-    def _self(self) -> FFModel:
-        return cast("FFModel", self)
-
-    @property
-    def ffconfig(self) -> FFConfig:
-        """The configuration that the model was made with."""
-        return self._ffconfig
 
     # ---- sources ----
     def create_tensor(
@@ -95,9 +53,10 @@ class GraphBuilder:
             raise ValueError(f"{name or 'create_tensor'}: dims is empty, expected the batch first")
         data_type = as_data_type(data_type, name or "create_tensor")
         attrs = {"shape": shape, "dtype": DTYPE_NAMES[data_type]}
+        with_gradient = boolean(create_grad, f"{name or 'create_tensor'}: create_grad")
         number = self._add("input", [], name, attrs)[0]
         self._inputs.append(number)
-        if not create_grad:
+        if not with_gradient:
             self._without_gradient.add(number)
         return Tensor(self._self, number)
 
@@ -120,14 +79,16 @@ class GraphBuilder:
         >>> ffmodel.create_constant([2, 3], np.ones((2, 3)), DataType.DT_FLOAT).get_tensor().shape
         (2, 3)
         """
-        shape = _shape(dims, name or "create_constant")
-        data_type = as_data_type(data_type, name or "create_constant")
+        who = name or "create_constant"
+        shape = _shape(dims, who)
+        data_type = as_data_type(data_type, who)
         attrs: dict[str, Any] = {"shape": shape, "dtype": DTYPE_NAMES[data_type]}
-        if np.ndim(value) == 0:
-            single = convert(value, data_type, name or "create_constant")
-            attrs["value"] = float(single)
+        array = convert(value, data_type, who)
+        # One number travels as a double, which some integers of 64 bits do not fit.
+        if array.ndim == 0 and (is_floating(data_type) or int(float(array)) == int(array)):
+            attrs["value"] = float(array)
             return Tensor(self._self, self._add("constant", [], name, attrs)[0])
-        array = expect_shape(np.asarray(value), tuple(shape), name or "create_constant")
+        array = expect_shape(array if array.ndim else np.full(shape, array), tuple(shape), who)
         fixed = self._add("weight", [], name or "constant", {**attrs, "initializer": "zeros"})[0]
         self.set_weight(fixed, {"trainable": False})
         tensor = Tensor(self._self, fixed)
@@ -153,6 +114,7 @@ class GraphBuilder:
             "dtype": DTYPE_NAMES[data_type],
             **weight_attributes(initializer, argument="initializer"),
         }
+        _check_fit(attrs, data_type, name or "create_parameter")
         return Parameter(self._self, self._add("weight", [], name, attrs)[0])
 
     # ---- layers ----
@@ -160,6 +122,9 @@ class GraphBuilder:
         self, kind: str, inputs: Sequence[Tensor], name: str | None = None, **attrs: Any
     ) -> Tensor:
         """Append a layer of one operator; its first output."""
+        for attribute, value in attrs.items():
+            if value is None and attribute not in ("shared_op", "weights"):
+                raise TypeError(f"{name or kind}: {attribute} is None, expected a value")
         return self.op(kind, inputs, name, outputs=1, **attrs)[0]
 
     def op(
@@ -176,7 +141,7 @@ class GraphBuilder:
         """Append a layer of any operator by its name; for front ends.
 
         Args:
-            kind: the operator; ``python -m flexflow info`` and ``ff_describe`` know all.
+            kind: the operator; ``describe("ops")`` lists all, ``describe("op:NAME")`` explains one.
             inputs: its data, and its weights where it is not to make its own.
             outputs: how many of its outputs users see; the first ones are returned.
             shared_op: the layer whose weights it takes.
@@ -187,6 +152,7 @@ class GraphBuilder:
         (64, 16)
         """
         who = name or kind
+        outputs = integer(outputs, f"{who}: outputs", 1)
         numbers = [self._number(tensor, f"{who}: input {i}") for i, tensor in enumerate(inputs)]
         shared = [] if shared_op is None else self._shared_weights(shared_op, kind, who)
         made = self._add(kind, numbers + shared, name, attrs)[:outputs]
@@ -199,28 +165,33 @@ class GraphBuilder:
                 f"{who}: shared_op brings the weights; leave initializers and regularizers out"
             )
         for parameter in parameters:
-            key = self.tensor_info(parameter).name.rpartition("/")[2]
+            info = self.tensor_info(parameter)
+            key = info.name.rpartition("/")[2]
             if key in settings:
+                _check_fit(settings[key], info.data_type, info.name)
                 self.set_weight(parameter, settings.pop(key))
         if settings:
             raise ValueError(f"{who}: has no weight {', '.join(settings)} to initialize")
-        return self._add_layer(kind, numbers, parameters, made)
-
-    def _add_layer(
-        self, kind: str, inputs: Sequence[int], parameters: Sequence[int], outputs: Sequence[int]
-    ) -> list[Tensor]:
-        name = self.tensor_info(outputs[0]).name
-        layer = Op(self._self, len(self._layers), kind, name, inputs, parameters, outputs)
+        unique = self.tensor_info(made[0]).name
+        layer = Op(
+            self._self,
+            len(self._layers),
+            kind,
+            unique,
+            numbers,
+            parameters,
+            made,
+            attrs.get("activation"),
+        )
         self._layers[layer.idx] = layer
-        for number in outputs:
-            self._layer_by_tensor[number] = layer
-        return [Tensor(self._self, number) for number in outputs]
+        self._layer_by_tensor.update(dict.fromkeys(made, layer))
+        return [Tensor(self._self, number) for number in made]
 
     def _then(self, tensor: Tensor, kind: str) -> Tensor:
         """Let an operator follow the one of a layer, as part of the layer."""
         layer = self._layer_by_tensor.pop(tensor.id)
         number = self._add(kind, [tensor.id], f"{tensor.name}/{kind}", {})[0]
-        layer.replace_output(tensor.id, number)
+        layer.follow(kind, tensor.id, number)
         self._layer_by_tensor[number] = layer
         return Tensor(self._self, number)
 
@@ -232,24 +203,21 @@ class GraphBuilder:
         attrs: Mapping[str, Any],
     ) -> list[int]:
         """Append an operator to the graph; the numbers of its outputs."""
-        if name is not None and not isinstance(name, str):
-            raise TypeError(f"{kind}: name is {name!r}, expected a string")
-        if name and "\0" in name:
-            raise ValueError(f"{kind}: name is {name!r}, expected one without a zero character")
+        label = None if name is None else encoded(name, f"{kind}: name")
         given = attributes(attrs)
-        outputs = (ctypes.c_int64 * _MOST_OUTPUTS)()
+        outputs = (ctypes.c_int64 * MOST_OUTPUTS)()
         count = ctypes.c_size_t()
         call(
             "ff_graph_add_op",
             self._graph.value,
             kind.encode(),
-            name.encode() if name else None,
+            label or None,
             given,
             len(given),
             tensor_list(inputs),
             len(inputs),
             outputs,
-            _MOST_OUTPUTS,
+            MOST_OUTPUTS,
             ctypes.byref(count),
         )
         return list(outputs[: count.value])
@@ -273,110 +241,6 @@ class GraphBuilder:
             )
         return [parameter.id for parameter in layer.get_parameters()]
 
-    # ---- what the library knows of a tensor ----
-    def tensor_info(self, number: int) -> TensorInfo:
-        """What the library knows of a tensor; for other parts of the core."""
-        info = _abi.ff_tensor_info()
-        call("ff_graph_tensor_info", self._graph.value, number, ctypes.byref(info))
-        return TensorInfo(
-            info.name.decode(),
-            info.op.decode(),
-            DataType(info.dtype),
-            tuple(info.shape[: info.rank]),
-            bool(info.is_state),
-            bool(info.trainable),
-        )
-
-    def set_weight(self, number: int, attrs: Mapping[str, Any]) -> None:
-        """Change attributes of a weight; for other parts of the core."""
-        given = attributes(attrs)
-        call("ff_graph_set_weight", self._graph.value, number, given, len(given))
-
-    def _op_inputs(self, number: int) -> list[int]:
-        inputs = (ctypes.c_int64 * _MOST_OUTPUTS)()
-        count = ctypes.c_size_t()
-        call(
-            "ff_graph_op_inputs",
-            self._graph.value,
-            number,
-            inputs,
-            _MOST_OUTPUTS,
-            ctypes.byref(count),
-        )
-        return list(inputs[: count.value])
-
-    def _inputs_of(self, output: int) -> list[int]:
-        """The inputs of the model that a tensor depends on, in the order of their creation."""
-        seen = {output}
-        waiting = [output]
-        while waiting:
-            for number in self._op_inputs(waiting.pop()):
-                if number not in seen:
-                    seen.add(number)
-                    waiting.append(number)
-        return [number for number in self._inputs if number in seen]
-
-    # ---- values; Tensor's methods say what they do ----
-    def read(self, tensor: Tensor) -> np.ndarray:
-        """See Tensor.get_tensor."""
-        array = np.empty(self._extents(tensor), tensor.dtype)
-        call("ff_tensor_read", self._graph.value, tensor.id, view(array))
-        return array
-
-    def read_gradient(self, tensor: Tensor) -> np.ndarray:
-        """See Tensor.get_gradients."""
-        if tensor.id in self._without_gradient:
-            raise ValueError(f"{tensor.name}: was created with create_grad=False")
-        array = np.empty(self._extents(tensor), tensor.dtype)
-        call("ff_gradient_read", self._graph.value, tensor.id, view(array))
-        return array
-
-    def write(self, tensor: Tensor, values: Any) -> None:
-        """See Tensor.set_tensor."""
-        array = convert(values, tensor.data_type, tensor.name)
-        expected = tensor.dims
-        if tensor.is_input and array.ndim and len(array):
-            expected = (len(array), *expected[1:])
-        array = expect_shape(array, expected, tensor.name)
-        call("ff_tensor_write", self._graph.value, tensor.id, view(array))
-        if expected and tensor.is_input:
-            self.note_rows(tensor, len(array))
-            self._orders.pop(tensor.id, None)
-
-    def _extents(self, tensor: Tensor) -> tuple[int, ...]:
-        """The present extents of a tensor: a smaller batch makes it smaller."""
-        if not self._rows or not tensor.dims:
-            return tensor.dims
-        sources = [tensor.id] if tensor.is_input else self._inputs_of(tensor.id)
-        if not sources or sources[0] not in self._rows:
-            return tensor.dims
-        batch = self.tensor_info(sources[0]).dims[0]
-        return (tensor.dims[0] * self._rows[sources[0]] // batch, *tensor.dims[1:])
-
-    def note_rows(self, tensor: Tensor, rows: int) -> None:
-        """Take note of how many rows an input holds; for other parts of the core."""
-        if rows == tensor.dims[0]:
-            self._rows.pop(tensor.id, None)
-        else:
-            self._rows[tensor.id] = rows
-
-    def attach(self, tensor: Tensor, array: np.ndarray) -> None:
-        """See Tensor.attach_numpy_array."""
-        if not tensor.is_input:
-            raise ValueError(f"{tensor.name}: is computed; only inputs can take an array")
-        self._attached[tensor.id] = array
-
-    def attached(self, tensor: Tensor) -> np.ndarray:
-        """The array that was attached to a tensor; FlexFlowError if there is none."""
-        if tensor.id not in self._attached:
-            raise FlexFlowError(f"{tensor.name}: no array is attached")
-        return self._attached[tensor.id]
-
-    def detach(self, tensor: Tensor) -> None:
-        """See Tensor.detach_numpy_array."""
-        self.attached(tensor)
-        del self._attached[tensor.id]
-
 
 def weight_attributes(
     initializer: Initializer | None = None,
@@ -394,11 +258,15 @@ def weight_attributes(
     return attrs
 
 
+def _check_fit(attrs: Mapping[str, Any], data_type: DataType, who: str) -> None:
+    """The numbers of an initializer must not become infinite in the weight's type."""
+    for name in ("value", "low", "high", "mean", "stddev"):
+        if name in attrs and is_floating(data_type):
+            convert(attrs[name], data_type, f"{who}: the initializer's {name}")
+
+
 def _shape(dims: Sequence[int], who: str) -> list[int]:
-    try:
-        shape = [int(extent.__index__()) for extent in dims]
-    except (AttributeError, TypeError):
-        raise TypeError(f"{who}: dims is {dims!r}, expected a list of integers") from None
+    shape = integers(dims, f"{who}: dims")
     if len(shape) > _MOST_RANK:
         raise ValueError(f"{who}: got {len(shape)} dimensions, expected at most {_MOST_RANK}")
     return shape

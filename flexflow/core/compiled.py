@@ -1,24 +1,28 @@
-"""From a graph to a model that runs: compile, and the steps of a training loop one by one."""
+"""From a graph to a model that can run: compile, and what is known of the model then."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Mapping, Sequence, Set
-from typing import Any, NamedTuple
-
-import numpy as np
+import warnings
+from collections.abc import Mapping, Sequence, Set
+from typing import Any
 
 from flexflow.core import _abi
 from flexflow.core._lib import FlexFlowError, Handle, attributes, call, text
-from flexflow.core.arrays import view
+from flexflow.core.checks import boolean, encoded, real
 from flexflow.core.config import FFConfig
-from flexflow.core.dataloader import DataSet
-from flexflow.core.metrics import PerfMetrics
 from flexflow.core.ops import Ops
 from flexflow.core.optimizers import Optimizer
-from flexflow.core.strategy import Strategy
+from flexflow.core.options import (
+    engine_options,
+    loss_options,
+    metric_names,
+    optimizer_options,
+    takes_probabilities,
+)
+from flexflow.core.strategy import Strategy, strategy_options
 from flexflow.core.tensor import Tensor
-from flexflow.core.types import LOSSES, CompMode, LossType, MetricsType, check_enum, metric_name
+from flexflow.core.types import CompMode, LossType, MetricsType, check_enum
 
 # What a run does with each batch. "manual" is forward, backward and update one by one.
 SECTIONS = {
@@ -27,16 +31,8 @@ SECTIONS = {
     "predict": _abi.FF_PREDICT,
     "manual": _abi.FF_FORWARD | _abi.FF_LOSS | _abi.FF_BACKWARD | _abi.FF_UPDATE,
 }
-SLICE_MS = 100.0  # the longest stay in the library: Ctrl-C and progress bars wait for it
-ALL_STEPS = 2**62
-
-
-class Progress(NamedTuple):
-    """How far a run came: steps and samples of this slice, and samples of the epoch so far."""
-
-    steps: int
-    samples: int
-    position: int
+_MOST_STEPS = 2**53  # that a double counts
+_UNBOUNDED = (None, "none", "relu", "gelu")  # activations beyond which values leave [0, 1]
 
 
 class CompiledModel(Ops):
@@ -50,32 +46,34 @@ class CompiledModel(Ops):
         self._needed: Set[int] = frozenset()  # inputs that the output depends on
         self._label: int | None = None
         self._metrics: tuple[str, ...] = ()
+        self._probabilities = False  # that is what the loss takes
         self._loss_counted = False  # of the batch that went forward last
         self._epochs = 0  # that fit has run
 
     # ---- compile ----
     @property
     def optimizer(self) -> Optimizer | None:
-        """The optimizer; setting it, like giving it to ``compile``, comes before ``compile``."""
+        """The optimizer. It can be set before the first ``compile``; later ones are given another.
+
+        Raises:
+            FlexFlowError: the model is compiled. TypeError: it is no optimizer.
+        """
         return self._optimizer
 
     @optimizer.setter
     def optimizer(self, optimizer: Optimizer | None) -> None:
-        if optimizer is None:
-            return
-        if not isinstance(optimizer, Optimizer):
-            raise TypeError(
-                f"optimizer: got {optimizer!r}, expected an SGDOptimizer or AdamOptimizer"
+        if self._compiled is not None and optimizer is not self._optimizer:
+            raise FlexFlowError(
+                f"optimizer: the model is compiled with {self._optimizer!r}; give another one to "
+                "compile(), which starts it afresh"
             )
-        if self._optimizer is not None:
-            self._optimizer.detach(self._self)
-        self._optimizer = optimizer
+        self._optimizer = _checked_optimizer(optimizer)
 
     def compile(
         self,
         optimizer: Optimizer | None = None,
         loss_type: LossType | None = None,
-        metrics: Sequence[MetricsType] | None = None,
+        metrics: Sequence[MetricsType] | MetricsType | None = None,
         comp_mode: CompMode | None = None,
         *,
         output: Tensor | None = None,
@@ -83,7 +81,7 @@ class CompiledModel(Ops):
         strategy: Strategy | None = None,
     ) -> None:
         """Make the model ready to run. Weights keep the values that were set or trained; a second
-        call starts the optimizer afresh.
+        call starts the optimizer afresh. One that fails leaves the model as it was.
 
         Args:
             optimizer: None: the one that was set, or none; the model can then be evaluated, and its
@@ -95,11 +93,11 @@ class CompiledModel(Ops):
             comp_mode: CompMode.INFERENCE if it is never to be trained.
             output: the tensor that is compared with the label; None: of the layer made last.
             loss_attributes: of the loss: ``from_logits``, ``label_smoothing``.
-            strategy: how operators are split, and on which devices they run; None: all on the first.
+            strategy: how operators are split, and on which devices; None: all on the first.
 
         Raises:
-            ValueError: a strategy that does not fit the model, no layer, no loss for training, unknown attributes, a loss that does not fit
-                the output.
+            ValueError: no layer, no loss for training, unknown attributes, a loss that does not fit
+                the output, a strategy that does not fit the model.
             TypeError: an argument of a wrong type.
 
         >>> y = ffmodel.softmax(ffmodel.dense(x, 4))
@@ -114,29 +112,39 @@ class CompiledModel(Ops):
             raise ValueError(
                 "compile: loss_type is missing; give one, or comp_mode=CompMode.INFERENCE"
             )
-        self.optimizer = optimizer
-        names = tuple(metric_name(metric) for metric in metrics or ())
+        optimizer = _checked_optimizer(optimizer) or self._optimizer
+        names = metric_names(metrics)
         number = self._output_number(output)
+        loss = loss_options(loss_type, loss_attributes)
+        if takes_probabilities(loss):
+            self._warn_of_logits(number, loss["loss"])
         options: dict[str, Any] = {
             "output": number,
             "mode": mode.name.lower(),
             "metrics": ",".join(names),
-            **self._loss_options(loss_type, loss_attributes),
-            **self._optimizer_options(),
-            **self._engine_options(),
-            **self._strategy_options(strategy),
+            **loss,
+            **optimizer_options(optimizer),
+            **engine_options(self._ffconfig),
+            **strategy_options(strategy, self._self),
         }
         given = attributes(options)
         self._compiled = Handle("ff_compile", self.graph_handle, given, len(given))
+        self._serve(optimizer)
         self._output, self._metrics = number, names
+        self._probabilities = takes_probabilities(loss)
         self._needed = frozenset(self._inputs_of(number))
         self._label = None if loss_type is None else self.label_tensor.id
         self._loss_counted = False
         self._orders.clear()
-        if self._optimizer is not None:
-            self._optimizer.attach(self._self)
         if self._ffconfig.profiling:
             self.profile(True)
+
+    def _serve(self, optimizer: Optimizer | None) -> None:
+        if self._optimizer is not None:
+            self._optimizer.detach(self._self)
+        self._optimizer = optimizer
+        if optimizer is not None:
+            optimizer.attach(self._self)
 
     def _output_number(self, output: Tensor | None) -> int:
         if output is not None:
@@ -145,48 +153,20 @@ class CompiledModel(Ops):
             raise ValueError("compile: the model has no layers; add one, such as dense()")
         return self._layers[len(self._layers) - 1].get_output_tensor().id
 
-    def _loss_options(
-        self, loss_type: LossType | None, given: Mapping[str, Any] | None
-    ) -> dict[str, Any]:
-        if loss_type is None:
-            if given:
-                raise ValueError("compile: loss_attributes without a loss_type")
-            return {}
-        name, fixed = LOSSES[check_enum(LossType, loss_type, "compile: loss_type")]
-        attrs = {**fixed, **(given or {})}
-        return {"loss": name, **{f"loss_{key}": value for key, value in attrs.items()}}
-
-    def _optimizer_options(self) -> dict[str, Any]:
-        if self._optimizer is None:
-            return {}
-        attrs = self._optimizer.attributes()
-        return {
-            "optimizer": self._optimizer.kind,
-            "learning_rate": self._optimizer.learning_rate,
-            **{f"optimizer_{key}": value for key, value in attrs.items()},
-        }
-
-    def _engine_options(self) -> dict[str, Any]:
-        config = self._ffconfig
-        return {
-            "engine": config.engine or None,
-            "device": config.device,
-            "devices": config.devices,
-            "threads": config.threads,
-            "fuse": config.perform_fusion,
-        }
-
-    def _strategy_options(self, strategy: Strategy | None) -> dict[str, Any]:
-        if strategy is None:
-            return {}
-        if not isinstance(strategy, Strategy):
-            raise TypeError(f"compile: strategy is {strategy!r}, expected a Strategy")
-        options: dict[str, Any] = {"devices": max(strategy.devices, self._ffconfig.devices)}
-        for name, placement in strategy.bind(self).rules:
-            splits = zip(placement.splits.items(), placement.grid())
-            words = [f"{index}:{degree}:{stride}" for (index, degree), stride in splits]
-            options[f"place:{name}"] = " ".join([str(placement.start), *words])
-        return options
+    def _warn_of_logits(self, number: int, loss: str) -> None:
+        """A linear layer in front of a loss on probabilities is most likely a softmax forgotten."""
+        layer = self._layer_by_tensor.get(number)
+        while layer is not None and layer.kind in ("identity", "reshape", "flat", "dropout"):
+            layer = self._layer_by_tensor.get(layer.get_input_by_id(0).id)
+        if layer is None or layer.kind not in ("linear", "conv2d"):
+            return
+        if layer.activation in _UNBOUNDED:
+            warnings.warn(
+                f"compile: {loss} takes probabilities, but {layer.name} gives any numbers; "
+                "end the model with softmax() or a sigmoid, or pass "
+                "loss_attributes={'from_logits': True}",
+                stacklevel=3,
+            )
 
     # ---- what a compiled model has ----
     def _need_compiled(self, who: str) -> int:
@@ -214,186 +194,57 @@ class CompiledModel(Ops):
         return Tensor(self._self, self._output)
 
     def set_scalar(self, name: str, value: float) -> None:
-        """Set ``"learning_rate"`` or ``"step"`` (which Adam counts from 0)."""
-        call("ff_scalar_set", self._need_compiled("set_scalar"), name.encode(), value)
+        """Set ``"learning_rate"`` or ``"step"`` (which Adam counts from 0).
+
+        Raises:
+            ValueError: another name, a rate that is negative or not finite, or a step that is no
+                whole number of at least 0.
+            TypeError: no number.
+        """
+        handle = self._need_compiled("set_scalar")
+        who = encoded(name, "set_scalar: name")
+        number = real(value, f"set_scalar: {name}", 0)
+        if name == "step" and (number != int(number) or number > _MOST_STEPS):
+            raise ValueError(f"set_scalar: step: got {value}, expected a whole number up to 2**53")
+        call("ff_scalar_set", handle, who, number)
 
     def get_scalar(self, name: str) -> float:
         """What ``set_scalar`` sets, as it is now."""
         value = ctypes.c_double()
         handle = self._need_compiled("get_scalar")
-        call("ff_scalar_get", handle, name.encode(), ctypes.byref(value))
+        call("ff_scalar_get", handle, encoded(name, "get_scalar: name"), ctypes.byref(value))
         return value.value
-
-    # ---- the manual loop ----
-    def init_layers(self) -> None:
-        """FlexFlow's step after ``compile``; weights are drawn when they are first needed, so this
-        only checks that the model is compiled."""
-        self._need_compiled("init_layers")
-
-    def prefetch(self) -> None:
-        """FlexFlow's hint before a step; data sets read ahead by themselves."""
-        self._need_compiled("prefetch")
-
-    def forward(self, seq_length: int | None = None) -> None:
-        """Compute the output of what the inputs hold (``next_batch``, ``set_tensor`` or attached
-        arrays), in training mode unless the model was compiled for inference.
-
-        Raises:
-            FlexFlowError: not compiled, or an input holds no data.
-            NotImplementedError: a ``seq_length``: sequences are computed whole.
-        """
-        if seq_length is not None:
-            raise NotImplementedError("forward: seq_length is not supported; leave it out")
-        self._need_compiled("forward")
-        self._write_attached(self._attached.keys())
-        self._run_once(_abi.FF_FORWARD, "forward")
-        self._loss_counted = False
-
-    def zero_gradients(self) -> None:
-        """Set the gradients of all weights to zero; ``backward`` adds to them."""
-        call("ff_zero_gradients", self._need_compiled("zero_gradients"))
-
-    def backward(self, seq_length: int | None = None) -> None:
-        """Compute loss and metrics, unless ``compute_metrics`` did, and add to the gradients.
-
-        Raises:
-            FlexFlowError: before ``forward``, or compiled for inference.
-        """
-        if seq_length is not None:
-            raise NotImplementedError("backward: seq_length is not supported; leave it out")
-        if self._loss_counted:
-            self._run_once(_abi.FF_BACKWARD, "backward")
-        else:
-            self._run_loss(_abi.FF_BACKWARD, "backward")
-
-    def update(self) -> None:
-        """Let the optimizer change the weights.
-
-        Raises:
-            FlexFlowError: before ``backward``, or compiled without an optimizer.
-        """
-        self._run_once(_abi.FF_UPDATE, "update")
-        self._loss_counted = False
-
-    def compute_metrics(self) -> None:
-        """Add loss and metrics of the batch that went forward to the totals, once per batch.
-
-        Raises:
-            FlexFlowError: before ``forward``.
-        """
-        if not self._loss_counted:
-            self._run_loss(0, "compute_metrics")
-
-    def reset_metrics(self) -> None:
-        """Start the totals afresh."""
-        call("ff_metrics_reset", self._need_compiled("reset_metrics"))
-
-    def get_perf_metrics(self) -> PerfMetrics:
-        """Loss and metrics since ``reset_metrics``; FlexFlowError before ``compile``."""
-        handle = self._need_compiled("get_perf_metrics")
-        values = (ctypes.c_double * 16)()
-        count = ctypes.c_size_t(len(values))
-        names = ctypes.c_char_p()
-        call("ff_metrics_read", handle, values, ctypes.byref(count), ctypes.byref(names))
-        totals = dict(zip((names.value or b"").decode().split(","), values))
-        return PerfMetrics(totals, self._metrics)
-
-    def _run_loss(self, further: int, who: str) -> None:
-        self._need_compiled(who)
-        self._need_one_order()
-        self._write_attached(self._attached.keys() - self._needed)
-        self._run_once(_abi.FF_LOSS | further, who)
-        self._loss_counted = True
-
-    def _write_attached(self, inputs: Set[int]) -> None:
-        """Let inputs have the values that their arrays have now."""
-        for number, array in self._attached.items():
-            if number in inputs and (number in self._needed or number == self._label):
-                self.write(Tensor(self._self, number), array)
-
-    def _run_once(self, sections: int, who: str) -> None:
-        handle = self._need_compiled(who)
-        try:
-            call("ff_run", handle, sections, 0, 1, 0.0, None, ctypes.byref(_abi.ff_progress()))
-        except FlexFlowError as error:
-            raise FlexFlowError(f"{who}: {error}") from None
-
-    def note_batch(self, tensor: Tensor, rows: int, order: int | None) -> None:
-        """Take note of what a loader put into an input; for other parts of the core."""
-        self.note_rows(tensor, rows)
-        self._orders[tensor.id] = order
-
-    def _need_one_order(self) -> None:
-        """Data and labels in different orders would train without complaint, on nonsense."""
-        if len(set(self._orders.values())) > 1:
-            orders = ", ".join(
-                f"{self.tensor_info(number).name}: "
-                + ("as it is" if order is None else f"shuffled, epoch {order}")
-                for number, order in self._orders.items()
-            )
-            raise ValueError(
-                f"the loaders of this batch are in different orders ({orders}); shuffle all or "
-                "none, and reset them together"
-            )
-
-    # ---- whole epochs ----
-    def run(
-        self,
-        step: str,
-        data: DataSet,
-        max_steps: int = ALL_STEPS,
-        predictions: np.ndarray | None = None,
-    ) -> Iterator[Progress]:
-        """Run the rest of an epoch of a data set, in slices of at most 100 milliseconds.
-
-        Args:
-            step: "train", "evaluate" or "predict".
-            data: a data set whose epoch was begun.
-            max_steps: the most steps of one slice.
-            predictions: rows for the output, written from the epoch's position on.
-
-        Yields:
-            What a slice did; between slices, everything may be looked at and set.
-        """
-        handle = self._need_compiled(step)
-        self._write_attached(self._attached.keys() - {tensor.id for tensor in data.inputs})
-        progress = _abi.ff_progress()
-        output = None
-        if predictions is not None:
-            output = view(predictions, self.output_tensor.data_type)
-        while not progress.finished:
-            call(
-                "ff_run",
-                handle,
-                SECTIONS[step],
-                data.handle,
-                max_steps,
-                SLICE_MS,
-                output,
-                ctypes.byref(progress),
-            )
-            if not progress.steps:
-                return
-            for tensor in data.inputs:
-                self.note_rows(tensor, data.rows_before(progress.position))
-            data.read_ahead(progress.position, 2 * progress.samples)
-            yield Progress(progress.steps, progress.samples, progress.position)
 
     # ---- what the model is doing ----
     def plan(self, step: str = "train") -> str:
         """The plan of a step ("train", "evaluate", "predict" or "manual") as text."""
-        return text("ff_model_text", self._need_compiled("plan"), b"plan", SECTIONS[step])
+        return text(
+            "ff_model_text", self._need_compiled("plan"), b"plan", sections_of(step, "plan")
+        )
 
     def memory_report(self, step: str = "train") -> str:
         """The memory of a step's plan as text: bytes by kind, and the largest buffers."""
         handle = self._need_compiled("memory_report")
-        return text("ff_model_text", handle, b"memory", SECTIONS[step])
+        return text("ff_model_text", handle, b"memory", sections_of(step, "memory_report"))
 
     def profile(self, on: bool = True) -> None:
         """Time each operator from now on, or no more."""
-        call("ff_profile", self._need_compiled("profile"), bool(on))
+        call("ff_profile", self._need_compiled("profile"), boolean(on, "profile: on"))
 
     def profile_report(self) -> str:
         """The times since ``profile()``: mean microseconds, runs, operator, name; longest first."""
         handle = self._need_compiled("profile_report")
         return text("ff_model_text", handle, b"profile", SECTIONS["train"])
+
+
+def _checked_optimizer(optimizer: Optimizer | None) -> Optimizer | None:
+    if optimizer is None or isinstance(optimizer, Optimizer):
+        return optimizer
+    raise TypeError(f"optimizer: got {optimizer!r}, expected an SGDOptimizer or AdamOptimizer")
+
+
+def sections_of(step: str, who: str) -> int:
+    """What a step does, by its name; ValueError if there is no such step."""
+    if isinstance(step, str) and step in SECTIONS:
+        return SECTIONS[step]
+    raise ValueError(f"{who}: got {step!r}, expected one of {', '.join(SECTIONS)}")

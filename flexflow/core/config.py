@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import re
 import sys
 import time
 import warnings
-from numbers import Integral, Real
+from difflib import get_close_matches
 from typing import Any, Union
 
 from flexflow.core._lib import FlexFlowError
+from flexflow.core.checks import MOST_INT64, boolean, integer, real, shown
+from flexflow.core.guard import did_you_mean
 
 _Kind = Union[type, bool]
 
@@ -70,13 +74,13 @@ _REFUSED = {
     "--nodes": "the number of nodes is that of the processes that were started",
 }
 _LEGION = ("-ll:", "-lg:", "-dm:", "-hl:", "-realm:", "-cuda:", "-numa:", "-level", "-logfile")
-# Read by the search for a strategy, which this version lacks.
+# Read by the search for a strategy, which this version lacks; strategies in files are taken.
 _SEARCH = frozenset(
     field
     for field, _ in _FLAGS.values()
     if field.startswith(("search_", "import_", "export_", "simulator_", "machine_", "substitution"))
     or field in ("perform_memory_search", "enable_parameter_parallel", "enable_attribute_parallel")
-)
+) - {"import_strategy_file", "export_strategy_file"}
 _LEAST = {
     "epochs": 1,
     "batch_size": 1,
@@ -87,18 +91,27 @@ _LEAST = {
     "weight_decay": 0,
     "print_freq": 0,
 }
+# Most integers go into 31 bits; a team of more threads than the last is surely a mistake.
+_MOST = {
+    "seed": MOST_INT64,
+    "simulator_work_space_size": MOST_INT64,
+    "simulator_segment_size": MOST_INT64,
+    "threads": 1024,
+}
+_SWITCH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _warned: set[str] = set()
 
 
-def _warn_once(message: str) -> None:
+def _warn_once(message: str, depth: int = 4) -> None:
     if message not in _warned:
         _warned.add(message)
-        warnings.warn(message, stacklevel=4)
+        warnings.warn(message, stacklevel=depth)
 
 
 class FFConfig:
     """The configuration of models: defaults, then FlexFlow's flags in ``sys.argv`` (which stays as
-    it is, and what is not ours is left alone), then the arguments given here.
+    it is, and what is not ours, or after ``--``, is left alone), then the arguments given here.
+    Flags without a value also take ``=true`` and ``=false``.
 
     Fields, with their flags:
         epochs (``-e``, ``--epochs``), batch_size (``-b``, ``--batch-size``): for scripts to read;
@@ -107,11 +120,13 @@ class FFConfig:
             without its own.
         print_freq (``-p``): ``fit`` prints a line after every so many steps; 0: once an epoch.
         dataset_path (``-d``, ``--dataset``): for scripts to read.
-        devices (``-ll:cpu``): how many devices, each a team of threads, split the work.
-        threads (``--threads``): threads of all devices together; 0: one per core.
+        devices (``-ll:cpu``): how many devices, each a team of threads, split the work: by samples,
+            unless ``compile`` or ``--import-strategy`` give a strategy.
+        threads (``--threads``): threads of all devices together, at most 1024; 0: one per core.
         engine (``--engine``): name of the engine, "" for the best that there is.
         device (``--device``): "cpu", or "reference" for plain loops.
-        seed (``--seed``): of initial weights, dropout and shuffling where they have none.
+        seed (``--seed``): of initial weights, dropout and shuffling where they have none; a model
+            keeps the one that it was made with.
         profiling (``--profiling``): time each operator; ``fit`` prints the table at its end.
         perform_fusion (``--fusion``): join neighbouring operators.
         enable_tracing: kept for FlexFlow's scripts; plans are always prepared.
@@ -171,9 +186,10 @@ class FFConfig:
         self._explicit = frozenset(fields)
         self._given: set[str] = set(fields)
         self._trace: int | None = None
+        self._seed_taken = False
         for name, value in fields.items():
             if name.startswith("_") or name not in FFConfig.__annotations__:
-                raise TypeError(f"FFConfig has no field {name!r}{_did_you_mean(name)}")
+                raise TypeError(f"FFConfig has no field {name!r}{_meant(name)}")
             setattr(self, name, value)
         self.parse_args()
         self._warn_without_effect()
@@ -181,7 +197,16 @@ class FFConfig:
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("_"):
             value = _checked(name, value)
+            if name == "seed" and self._seed_taken and value != self.seed:
+                _warn_once(
+                    f"FFConfig.seed: the models made before keep seed {self.seed}; set it first",
+                    depth=3,
+                )
         object.__setattr__(self, name, value)
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{name}={getattr(self, name)!r}" for name in sorted(self._given))
+        return f"FFConfig({given})"
 
     # ---- the command line ----
     def parse_args(self) -> None:
@@ -190,17 +215,25 @@ class FFConfig:
         Raises:
             ValueError: a flag has no value or a wrong one.
         """
-        arguments = iter(sys.argv[1:])
-        for argument in arguments:
-            flag, equals, value = argument.partition("=")
-            if flag in _REFUSED:
-                self._refuse(flag, value if equals else next(arguments, "0"))
-            elif flag not in _FLAGS:
+        waiting = sys.argv[:0:-1]
+        while waiting and waiting[-1] != "--":
+            flag, equals, value = waiting.pop().partition("=")
+            kind = int if flag in _REFUSED else _FLAGS[flag][1] if flag in _FLAGS else None
+            if kind is None:
                 _warn_if_near(flag)
-            elif _FLAGS[flag][1] is True:
-                self._set_from(flag, True)
+                continue
+            text = value if equals else None
+            if text is None and kind is not True and waiting and not _looks_like_flag(waiting[-1]):
+                text = waiting.pop()
+            if flag in _REFUSED:
+                self._refuse(flag, text)
             else:
-                self._set_from(flag, value if equals else next(arguments, None))
+                self._set_from(flag, text)
+
+    def take_seed(self) -> int:
+        """The seed, for a model that keeps it from now on."""
+        self._seed_taken = True
+        return self.seed
 
     def given(self, name: str) -> bool:
         """Whether a field was set by an argument or a flag.
@@ -210,26 +243,25 @@ class FFConfig:
         """
         return name in self._given
 
-    def _set_from(self, flag: str, text: str | bool | None) -> None:
+    def _set_from(self, flag: str, text: str | None) -> None:
         field, kind = _FLAGS[flag]
         try:
-            value = text if kind is True else kind(text)  # type: ignore[operator]
-        except (TypeError, ValueError):
+            value = _value_of(kind, text)
+        except (KeyError, TypeError, ValueError):
+            expected = {int: "an integer", float: "a number", str: "a text", True: "true or false"}
             came = "no value" if text is None else repr(text)
-            message = (
-                f"{flag}: got {came}, expected {'a number' if kind is float else 'an integer'}"
-            )
-            if len(flag) > 2:
+            message = f"{flag}: got {came}, expected {expected[kind]}"
+            if len(flag) > 2 or kind is str:
                 raise ValueError(message) from None
-            # One letter is easily another program's: pytest's -p, for one.
+            # A letter is easily another program's: pytest's -p, for one, or unittest's -b.
             _warn_once(f"FFConfig: {message}; ignored")
             return
         self._given.add(field)
         if field not in self._explicit:
             setattr(self, field, value)
 
-    def _refuse(self, flag: str, value: str) -> None:
-        if not (flag == "-ll:gpu" and value == "0"):
+    def _refuse(self, flag: str, text: str | None) -> None:
+        if not (flag == "-ll:gpu" and text in (None, "0")):
             _warn_once(f"FFConfig: {flag} has no effect: {_REFUSED[flag]}")
 
     def _warn_without_effect(self) -> None:
@@ -288,34 +320,58 @@ class FFConfig:
         self._trace = None
 
 
+def _value_of(kind: _Kind, text: str | None) -> Any:
+    if kind is True:
+        return True if text is None else _SWITCH[text.lower()]
+    if text is None:
+        raise ValueError
+    return kind(text)  # type: ignore[operator]
+
+
 def _checked(name: str, value: Any) -> Any:
     """A value for a field, in the field's type."""
     if name not in FFConfig.__annotations__:
-        raise AttributeError(f"FFConfig has no field {name!r}{_did_you_mean(name)}")
+        raise AttributeError(f"FFConfig has no field {name!r}{_meant(name)}")
+    who = f"FFConfig.{name}"
     kind = type(getattr(FFConfig, name))
-    if kind is float and isinstance(value, Real) and not isinstance(value, bool):
-        value = float(value)
-    elif kind is int and isinstance(value, Integral) and not isinstance(value, bool):
-        value = int(value)
-    if type(value) is not kind:
-        raise TypeError(f"FFConfig.{name}: got {value!r}, expected a value of type {kind.__name__}")
-    if name in _LEAST and not value >= _LEAST[name]:
-        raise ValueError(f"FFConfig.{name}: got {value!r}, expected at least {_LEAST[name]}")
+    if kind is float:
+        return real(value, who, _LEAST.get(name, -math.inf))
+    if kind is int:
+        return integer(value, who, _LEAST.get(name, -(2**31)), _MOST.get(name, 2**31 - 1))
+    if kind is bool:
+        return boolean(value, who)
+    if not isinstance(value, str):
+        raise TypeError(f"{who}: got {shown(value)}, expected a string")
     return value
 
 
-def _did_you_mean(name: str) -> str:
-    from difflib import get_close_matches
+def _meant(name: str) -> str:
+    return did_you_mean(name, FFConfig.__annotations__)
 
-    near = get_close_matches(name, FFConfig.__annotations__, 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+
+def _looks_like_flag(text: str) -> bool:
+    return re.match(r"-[^\d.]", text) is not None
 
 
 def _warn_if_near(flag: str) -> None:
-    if not flag.startswith("-") or flag.startswith(_LEGION) or len(flag) < 4:
+    if not flag.startswith("-") or flag.startswith(_LEGION):
         return
-    from difflib import get_close_matches
+    meant = _near(flag)
+    if meant is not None:
+        _warn_once(f"FFConfig: {flag} is not one of FlexFlow's flags; did you mean {meant}?")
 
-    near = get_close_matches(flag, _FLAGS, 1, 0.85)
-    if near:
-        _warn_once(f"FFConfig: {flag} is not one of FlexFlow's flags; did you mean {near[0]}?")
+
+def _near(flag: str) -> str | None:
+    """The flag that was likely meant."""
+    glued = re.fullmatch(r"(-[a-z])(\d+)", flag)
+    if glued and glued[1] in _FLAGS:
+        return f"{glued[1]} {glued[2]}"
+    off = flag.replace("--no-", "--", 1)
+    if off != flag and _FLAGS.get(off, ("", int))[1] is True:
+        return f"{off}=false"
+    if flag.lower() in _FLAGS:
+        return flag.lower()
+    if flag[:4] in ("--lr", "--wd") and flag[4:].isalpha():
+        return flag[:4]
+    near = get_close_matches(flag, _FLAGS, 1, 0.85) if len(flag) > 3 else []
+    return near[0] if near else None

@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes
 import mmap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
 
 from flexflow.core import _abi
 from flexflow.core._lib import FlexFlowError, Handle, call, tensor_list
 from flexflow.core.arrays import column, expect_finite, to_storage, view
+from flexflow.core.checks import boolean, integer
+from flexflow.core.guard import Guarded
 from flexflow.core.tensor import Tensor
 from flexflow.core.types import DataTypeLike, as_data_type
 
@@ -21,30 +23,54 @@ if TYPE_CHECKING:
 _READ_AHEAD = 2  # batches
 
 
-class DataSet:
-    """Arrays of equally many rows, each for an input. They are not copied, and kept alive.
+class DataSet(Guarded):
+    """Arrays of equally many rows, each for an input. Those that are C-contiguous and of their
+    tensor's type are not copied, and kept alive; others are converted as ``SingleDataLoader`` does,
+    which also looks for NaN.
+
+    Args:
+        columns: pairs of an input and its rows.
+
+    Raises:
+        ValueError: no columns, an input that comes twice, wrong extents, or as many rows as not
+            all have.
+        TypeError: columns that are no such pairs, or data that do not convert.
 
     >>> data = DataSet([(x, np.zeros((100, 16), np.float32))])
     >>> data.num_samples
     100
     """
 
-    def __init__(self, columns: Sequence[tuple[Tensor, np.ndarray]]) -> None:
-        self.inputs = [tensor for tensor, _ in columns]
-        self._arrays = [to_storage(array, tensor.data_type) for tensor, array in columns]
-        views = (_abi.ff_array * len(columns))()
-        for i, (tensor, _) in enumerate(columns):
-            views[i] = view(self._arrays[i], tensor.data_type)
-        model = columns[0][0].owner()
-        self.num_samples = len(self._arrays[0])
-        self.batch_size = 0  # until an epoch is begun
+    _instead_of_a_copy: ClassVar[str] = "make another one over the same arrays"
+    inputs: Final[list[Tensor]]
+    num_samples: Final[int]
+
+    def __init__(self, columns: Sequence[tuple[Tensor, Any]]) -> None:
+        pairs = [_pair(column) for column in columns]
+        if not pairs:
+            raise ValueError("DataSet: got no columns, expected pairs of an input and its rows")
+        self.inputs = [tensor for tensor, _ in pairs]
+        ids = [tensor.id for tensor in self.inputs]
+        model = self.inputs[0].owner()
+        for tensor in self.inputs:
+            tensor.owner(model)
+            if ids.count(tensor.id) > 1:
+                raise ValueError(f"DataSet: {tensor.name} is fed twice; give one array for it")
+        arrays = [column(rows, tensor, f"data for {tensor.name}") for tensor, rows in pairs]
+        self._arrays = [to_storage(a, t.data_type) for a, t in zip(arrays, self.inputs)]
+        views = (_abi.ff_array * len(pairs))()
+        for i, (tensor, array) in enumerate(zip(self.inputs, self._arrays)):
+            views[i] = view(array, tensor.data_type)
+        self.num_samples = len(arrays[0])
+        self._batch_size = 0  # until an epoch is begun
         self._handle = Handle(
-            "ff_dataset_create",
-            model.graph_handle,
-            tensor_list([tensor.id for tensor, _ in columns]),
-            views,
-            len(columns),
+            "ff_dataset_create", model.graph_handle, tensor_list(ids), views, len(ids)
         )
+
+    @property
+    def batch_size(self) -> int:
+        """The batch size of the epoch that was begun last; 0 before."""
+        return self._batch_size
 
     @property
     def handle(self) -> int:
@@ -60,13 +86,26 @@ class DataSet:
         epoch: int = 0,
         drop_last: bool = False,
     ) -> None:
-        """Start an epoch. The order of a shuffled one depends on ``seed`` and ``epoch`` alone."""
-        self.batch_size = batch_size
+        """Start an epoch. The order of a shuffled one depends on ``seed`` and ``epoch`` alone.
+
+        Raises:
+            ValueError: ``drop_last`` leaves nothing, or a number is out of range.
+            TypeError: an argument of a wrong type.
+        """
+        batch_size = integer(batch_size, "batch_size", 1)
+        seed, epoch = integer(seed, "seed", 0), integer(epoch, "epoch", 0)
+        shuffle, drop_last = boolean(shuffle, "shuffle"), boolean(drop_last, "drop_last")
+        if drop_last and self.num_samples < batch_size:
+            raise ValueError(
+                f"drop_last: leaves nothing, since {self.num_samples} samples make no batch of "
+                f"{batch_size}; leave it out, or take a smaller batch_size"
+            )
         call("ff_dataset_begin", self.handle, batch_size, shuffle, seed, epoch, drop_last, 0)
+        self._batch_size = batch_size
 
     def rows_before(self, position: int) -> int:
         """The rows of the batch that ends at a position."""
-        return position % self.batch_size or min(self.batch_size, position)
+        return position % self._batch_size or min(self._batch_size, position)
 
     def read_ahead(self, position: int, rows: int) -> None:
         """Ask the system to fetch rows of memory-mapped arrays from their files."""
@@ -82,7 +121,15 @@ class DataSet:
                 mapped.madvise(mmap.MADV_WILLNEED, start, length)
 
 
-class SingleDataLoader:
+def _pair(given: Any) -> tuple[Tensor, Any]:
+    if isinstance(given, (list, tuple)) and len(given) == 2 and isinstance(given[0], Tensor):
+        return given[0], given[1]
+    raise TypeError(
+        f"DataSet: a column is of type {type(given).__name__}, expected a pair of an input and rows"
+    )
+
+
+class SingleDataLoader(Guarded):
     """The data of one input or of the label.
 
     Args:
@@ -108,6 +155,12 @@ class SingleDataLoader:
     (100, 2)
     """
 
+    _instead_of_a_copy: ClassVar[str] = "make another one over the same array"
+    input: Final[Tensor]
+    shuffle: bool
+    drop_last: bool
+    prefetch: int
+
     def __init__(
         self,
         ffmodel: FFModel,
@@ -123,7 +176,7 @@ class SingleDataLoader:
     ) -> None:
         if not isinstance(input, Tensor):
             raise TypeError(f"SingleDataLoader: input is {input!r}, expected a Tensor")
-        self._seed = input.owner(ffmodel).ffconfig.seed
+        self._seed = input.owner(ffmodel).seed
         if data_type is not None and as_data_type(data_type) is not input.data_type:
             raise TypeError(
                 f"SingleDataLoader: data_type is {data_type}, but {input.name} is of "
@@ -132,14 +185,24 @@ class SingleDataLoader:
         if isinstance(full_input, Tensor):
             full_input = full_input.owner(ffmodel).attached(full_input)
         self.input = input
-        self.shuffle = shuffle
-        self.drop_last = drop_last
-        self.prefetch = prefetch
+        self.shuffle = boolean(shuffle, "shuffle")
+        self.drop_last = boolean(drop_last, "drop_last")
+        self.prefetch = integer(prefetch, "prefetch", 0)
         self._full = column(full_input, input, f"data for {input.name}")
-        if not allow_nan:
+        if not boolean(allow_nan, "allow_nan"):
             expect_finite(self._full, f"data for {input.name}")
-        self.epoch = 0
+        self._epoch = 0
         self.num_samples = len(self._full) if num_samples is None else num_samples
+
+    @property
+    def array(self) -> np.ndarray:
+        """The rows that it walks through."""
+        return self._array
+
+    @property
+    def epoch(self) -> int:
+        """How many epochs were done; each has its own shuffled order."""
+        return self._epoch
 
     @property
     def num_samples(self) -> int:
@@ -148,14 +211,14 @@ class SingleDataLoader:
 
     @num_samples.setter
     def num_samples(self, count: int) -> None:
-        if not 1 <= count <= len(self._full):
+        if not 1 <= integer(count, "num_samples") <= len(self._full):
             raise ValueError(
                 f"num_samples: got {count}, expected 1 to {len(self._full)}, the rows of the data "
                 f"for {self.input.name}"
             )
-        self.array = self._full[:count]
-        self._data = DataSet([(self.input, self.array)])
-        self._begin()
+        self._array = self._full[:count]
+        self._data = DataSet([(self.input, self._array)])
+        self._begin(self._epoch)
 
     def __len__(self) -> int:
         """How many batches an epoch has."""
@@ -181,21 +244,19 @@ class SingleDataLoader:
             )
         self._position += rows.value
         self._data.read_ahead(self._position, self.prefetch * rows.value)
-        model.note_batch(self.input, rows.value, self.epoch if self.shuffle else None)
+        model.note_batch(self.input, rows.value, self._epoch if self.shuffle else None)
         return rows.value
 
     def reset(self) -> None:
         """Start the next epoch from the first batch."""
-        if self._position:
-            self.epoch += 1
-        self._begin()
+        self._begin(self._epoch + (self._position > 0))
 
-    def _begin(self) -> None:
-        self._position = 0
+    def _begin(self, epoch: int) -> None:
         self._data.begin(
             self.input.dims[0],
             shuffle=self.shuffle,
             seed=self._seed,
-            epoch=self.epoch,
+            epoch=epoch,
             drop_last=self.drop_last,
         )
+        self._epoch, self._position = epoch, 0

@@ -9,9 +9,14 @@ with a TypeError unless it is said otherwise. In the examples, ``x`` is a float 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral, Real
 from typing import Union
 
+import numpy as np
+
+from flexflow.core.arrays import convert
 from flexflow.core.builder import GraphBuilder
+from flexflow.core.checks import integers, real, shown
 from flexflow.core.tensor import Tensor
 from flexflow.core.types import (
     DTYPE_NAMES,
@@ -28,8 +33,31 @@ Axes = Union[int, Sequence[int]]
 class ElementwiseOps(GraphBuilder):
     """Methods of FFModel. Results have the shape of the input unless it is said otherwise."""
 
-    def _unary(self, kind: str, x: Tensor, name: str | None, alpha: float | None = None) -> Tensor:
-        return self._op(kind, [x], name, alpha=alpha)
+    def _unary(self, kind: str, x: Tensor, name: str | None, **attrs: float) -> Tensor:
+        who = f"{name or kind}: "
+        return self._op(kind, [x], name, **{key: real(v, who + key) for key, v in attrs.items()})
+
+    def _with_scalar(self, kind: str, x: Tensor, scalar: float, name: str | None) -> Tensor:
+        """Numbers travel as doubles, which not all integers of 64 bits fit."""
+        who = f"{name or kind}: scalar"
+        self._number(x, f"{name or kind}: input 0")
+        if isinstance(scalar, bool) or not isinstance(scalar, Real):
+            raise TypeError(f"{who} is {shown(scalar)}, expected a number")
+        if is_floating(x.data_type):
+            # Infinity and NaN are as good as any, but they come as such.
+            value = scalar if isinstance(scalar, (float, np.floating)) else real(scalar, who)
+            return self._op(kind, [x], name, scalar=value)
+        if not isinstance(scalar, Integral) and not float(scalar).is_integer():
+            raise TypeError(
+                f"{who} is {scalar}, but {x.name} is of {x.dtype}; give an integer, or cast() it"
+            )
+        exact = int(convert(int(scalar), x.data_type, who))
+        if int(float(exact)) != exact:
+            raise ValueError(
+                f"{who} is {exact}, which no double holds; give create_constant(dims, {exact}, "
+                f"{x.data_type})"
+            )
+        return self._op(kind, [x], name, scalar=float(exact))
 
     def _of_floats(self, kind: str, x: Tensor, name: str | None) -> Tensor:
         """FlexFlow casts integers to float for some functions."""
@@ -42,6 +70,11 @@ class ElementwiseOps(GraphBuilder):
         common = promote(x.data_type, y.data_type)
         pair = [t if t.data_type is common else self.cast(t, common) for t in (x, y)]
         return self._op(kind, pair, name)
+
+    def _reduce(self, kind: str, x: Tensor, axes: Axes, keepdims: bool, name: str | None) -> Tensor:
+        several = isinstance(axes, (list, tuple, np.ndarray))
+        numbers = integers(axes if several else [axes], f"{name or kind}: axes")
+        return self._op(kind, [x], name, axes=numbers, keepdims=keepdims)
 
     # ---- activations ----
     def relu(self, input: Tensor, inplace: bool = True, name: str | None = None) -> Tensor:
@@ -69,11 +102,11 @@ class ElementwiseOps(GraphBuilder):
         alpha: float = 1.0,
     ) -> Tensor:
         """x where x > 0, else alpha * (exp(x) - 1) (Clevert et al., 2015)."""
-        return self._unary("elu", input, name, alpha)
+        return self._unary("elu", input, name, alpha=alpha)
 
     def leaky_relu(self, input: Tensor, alpha: float = 0.01, name: str | None = None) -> Tensor:
         """x where x > 0, else alpha * x."""
-        return self._unary("leaky_relu", input, name, alpha)
+        return self._unary("leaky_relu", input, name, alpha=alpha)
 
     def gelu(
         self,
@@ -127,7 +160,7 @@ class ElementwiseOps(GraphBuilder):
         >>> ffmodel.pow(x, 2.0).dims
         (64, 16)
         """
-        return self._op("pow", [input], name, exponent=exponent)
+        return self._unary("pow", input, name, exponent=exponent)
 
     def square(self, input: Tensor, name: str | None = None) -> Tensor:
         """x * x."""
@@ -164,30 +197,31 @@ class ElementwiseOps(GraphBuilder):
     def scalar_add(
         self, input: Tensor, scalar: float, inplace: bool = True, name: str | None = None
     ) -> Tensor:
-        """x + scalar. Of an integer tensor, the scalar must be integral; so below.
+        """x + scalar. Of an integer tensor, the scalar must be an integer that its type and a
+        double hold exactly; so below.
 
         >>> ffmodel.scalar_add(x, 1.5).dims
         (64, 16)
         """
-        return self._op("scalar_add", [input], name, scalar=scalar)
+        return self._with_scalar("scalar_add", input, scalar, name)
 
     def scalar_sub(
         self, input: Tensor, scalar: float, inplace: bool = True, name: str | None = None
     ) -> Tensor:
         """x - scalar."""
-        return self._op("scalar_sub", [input], name, scalar=scalar)
+        return self._with_scalar("scalar_sub", input, scalar, name)
 
     def scalar_multiply(
         self, input: Tensor, scalar: float, inplace: bool = True, name: str | None = None
     ) -> Tensor:
         """x * scalar."""
-        return self._op("scalar_multiply", [input], name, scalar=scalar)
+        return self._with_scalar("scalar_multiply", input, scalar, name)
 
     def scalar_true_divide(
         self, input: Tensor, scalar: float, inplace: bool = True, name: str | None = None
     ) -> Tensor:
         """x / scalar."""
-        return self._op("scalar_true_divide", [input], name, scalar=scalar)
+        return self._with_scalar("scalar_true_divide", input, scalar, name)
 
     # ---- of two tensors ----
     def add(self, x: Tensor, y: Tensor, inplace_a: bool = False, name: str | None = None) -> Tensor:
@@ -242,13 +276,13 @@ class ElementwiseOps(GraphBuilder):
         >>> ffmodel.reduce_sum(x, [1]).dims, ffmodel.reduce_sum(x, [1], keepdims=True).dims
         ((64,), (64, 1))
         """
-        return self._op("reduce_sum", [input], name, axes=_list(axes), keepdims=keepdims)
+        return self._reduce("reduce_sum", input, axes, keepdims, name)
 
     def reduce_mean(
         self, input: Tensor, axes: Axes, keepdims: bool = False, name: str | None = None
     ) -> Tensor:
         """The mean over some axes, like ``reduce_sum``."""
-        return self._op("reduce_mean", [input], name, axes=_list(axes), keepdims=keepdims)
+        return self._reduce("reduce_mean", input, axes, keepdims, name)
 
     def mean(
         self, input: Tensor, dims: Axes, keepdims: bool = False, name: str | None = None
@@ -260,14 +294,10 @@ class ElementwiseOps(GraphBuilder):
         self, input: Tensor, axes: Axes, keepdims: bool = False, name: str | None = None
     ) -> Tensor:
         """The largest value over some axes, like ``reduce_sum``; equal ones share the gradient."""
-        return self._op("reduce_max", [input], name, axes=_list(axes), keepdims=keepdims)
+        return self._reduce("reduce_max", input, axes, keepdims, name)
 
     def reduce_min(
         self, input: Tensor, axes: Axes, keepdims: bool = False, name: str | None = None
     ) -> Tensor:
         """The smallest value over some axes, like ``reduce_sum``; equal ones share the gradient."""
-        return self._op("reduce_min", [input], name, axes=_list(axes), keepdims=keepdims)
-
-
-def _list(axes: Axes) -> Sequence[int]:
-    return [axes] if isinstance(axes, int) else axes
+        return self._reduce("reduce_min", input, axes, keepdims, name)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flexflow.core.checks import integer, real
 from flexflow.core.products import ProductOps
 from flexflow.core.tensor import Tensor
 from flexflow.core.types import ActiMode
@@ -33,6 +34,8 @@ class ExpertOps(ProductOps):
         >>> [rows.dims for rows in ffmodel.group_by(x, assign, 4, 1.5)]
         [(48, 16), (48, 16), (48, 16), (48, 16)]
         """
+        who = name or "group_by"
+        n, alpha = integer(n, f"{who}: n", 1), real(alpha, f"{who}: alpha", 0)
         return self.op("group_by", [input, assign], name, outputs=n, n=n, alpha=alpha)
 
     def aggregate(
@@ -56,6 +59,10 @@ class ExpertOps(ProductOps):
         >>> ffmodel.aggregate([values, assign, assign, gate, *made], 4, 0.01).dims
         (64, 8)
         """
+        who = name or "aggregate"
+        if not isinstance(inputs, (list, tuple)):
+            raise TypeError(f"{who}: inputs is {inputs!r}, expected a list")
+        n, lambda_bal = integer(n, f"{who}: n", 1), real(lambda_bal, f"{who}: lambda_bal")
         return self._op("aggregate", inputs, name, n=n, lambda_bal=lambda_bal)
 
     def moe(

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from flexflow.core.checks import integer, real
+
 
 class Initializer:
     """What all initializers have in common.
@@ -29,12 +31,8 @@ class _Drawn(Initializer):
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        if self.seed is None or (type(self.seed) is int and self.seed >= 0):
-            return
-        raise ValueError(
-            f"{type(self).__name__}: seed is {self.seed!r}, expected an integer >= 0, "
-            "or None for the model's"
-        )
+        if self.seed is not None:
+            integer(self.seed, f"{type(self).__name__}: seed", 0)
 
 
 class GlorotUniformInitializer(_Drawn):
@@ -88,7 +86,8 @@ class UniformInitializer(_Drawn):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.minv <= self.maxv:
+        who = "UniformInitializer: "
+        if real(self.minv, f"{who}minv") > real(self.maxv, f"{who}maxv"):
             raise ValueError(f"{self!r}: minv must not be above maxv")
 
     def attributes(self) -> dict[str, Any]:
@@ -107,8 +106,8 @@ class NormInitializer(_Drawn):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.stddev >= 0:
-            raise ValueError(f"{self!r}: stddev must be >= 0")
+        real(self.mean, f"{type(self).__name__}: mean")
+        real(self.stddev, f"{type(self).__name__}: stddev", 0)
 
 
 class TruncatedNormalInitializer(NormInitializer):
@@ -123,6 +122,9 @@ class ConstantInitializer(Initializer):
 
     name = "constant"
     value: float = 0.0
+
+    def __post_init__(self) -> None:
+        real(self.value, "ConstantInitializer: value")
 
 
 class ZeroInitializer(Initializer):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from flexflow.core.checks import boolean, integer
 from flexflow.core.tensor import Member, Parameter, Tensor
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ class Op(Member):
     (4,)
     """
 
+    idx: Final[int]
+    kind: Final[str]
+
     def __init__(
         self,
         model: FFModel,
@@ -33,6 +37,7 @@ class Op(Member):
         inputs: Sequence[int],
         parameters: Sequence[int],
         outputs: Sequence[int],
+        activation: str | None,
     ) -> None:
         super().__init__(model, name)
         self.idx = idx
@@ -42,16 +47,23 @@ class Op(Member):
         self._outputs = tuple(outputs)
         # Those that were not made to stay as they are, as running statistics are.
         self._learnt = tuple(p for p in parameters if model.tensor_info(p).trainable)
+        self._activation = activation
 
     def __repr__(self) -> str:
         return f"<Op {self.idx} {self.name}: {self.kind}>"
 
-    def replace_output(self, old: int, new: int) -> None:
-        """Let another tensor be an output; for the operators that follow within a layer."""
+    @property
+    def activation(self) -> str | None:
+        """The function that it applies last, by the library's name."""
+        return self._activation
+
+    def follow(self, kind: str, old: int, new: int) -> None:
+        """Let an activation follow within the layer, and its result be the output."""
+        self._activation = kind
         self._outputs = tuple(new if number == old else number for number in self._outputs)
 
     def _pick(self, what: str, numbers: Sequence[int], index: int) -> int:
-        if not 0 <= index < len(numbers):
+        if not 0 <= integer(index, f"{self.name}: id") < len(numbers):
             raise ValueError(f"{self.name}: has no {what} {index}; it has {len(numbers)}")
         return numbers[index]
 
@@ -107,5 +119,6 @@ class Op(Member):
 
     @trainable.setter
     def trainable(self, value: bool) -> None:
+        value = boolean(value, f"{self.name}: trainable")
         for number in self._learnt:
             Parameter(self.owner(), number).trainable = value

@@ -9,17 +9,19 @@ from typing import Any, Union
 import numpy as np
 
 from flexflow.core.arrays import from_storage, numpy_storage
-from flexflow.core.compiled import ALL_STEPS, CompiledModel
+from flexflow.core.checks import boolean, integer
 from flexflow.core.dataloader import DataSet, SingleDataLoader
 from flexflow.core.layer import Op
 from flexflow.core.metrics import PerfMetrics
-from flexflow.core.progress import ProgressBar
+from flexflow.core.progress import ProgressBar, say
+from flexflow.core.running import ALL_STEPS, RunningModel
 from flexflow.core.tensor import Tensor
+from flexflow.core.types import is_floating
 
 Data = Union[SingleDataLoader, np.ndarray, Sequence[Any], None]
 
 
-class FFModel(CompiledModel):
+class FFModel(RunningModel):
     """A model: a graph of layers, their weights, and how they are trained.
 
     Args:
@@ -44,6 +46,10 @@ class FFModel(CompiledModel):
     >>> ffmodel.predict(data).shape
     (300, 3)
     """
+
+    def __repr__(self) -> str:
+        state = "not compiled" if self._compiled is None else "compiled"
+        return f"<FFModel of {len(self._layers)} layers, {state}>"
 
     # ---- data ----
     def create_data_loader(
@@ -78,6 +84,11 @@ class FFModel(CompiledModel):
             loaders = self._loaders_of_arrays(values)
         elif len(loaders) < len(values):
             raise TypeError("x: got loaders and arrays; expected all of one kind")
+        if not loaders:
+            raise ValueError(
+                "x: all inputs have attached arrays, which hold one batch; use forward(), or give "
+                "data to at least one of them"
+            )
         if isinstance(y, SingleDataLoader):
             loaders.append(y)
         elif y is not None:
@@ -91,7 +102,7 @@ class FFModel(CompiledModel):
             given = sum(array is not None for array in arrays)
             raise ValueError(
                 f"x: got {given} arrays, the model has {len(inputs)} inputs ({names}); give a list "
-                "of one array each (a single array as np.asarray)"
+                "of one array each, in this order (a single array as np.asarray; no dict)"
             )
         return [
             SingleDataLoader(self, Tensor(self, number), array)
@@ -126,32 +137,36 @@ class FFModel(CompiledModel):
         Raises:
             FlexFlowError: not compiled for training.
             ValueError: see ``data_set``; a class id or an embedding id out of range.
-            FloatingPointError: the loss became NaN or infinite; the message says in which step.
+            FloatingPointError: the loss became NaN or infinite, the message says in which step; or
+                a weight did.
+            ValueError: a cross-entropy became negative, since the output is no probability.
 
         Ctrl-C ends it within a tenth of a second; the weights stay as they are then.
         """
         self._need_compiled("fit")
         if y is None:
             raise ValueError("fit: y is missing; it takes the labels")
-        if epochs < 0:
-            raise ValueError(f"fit: epochs is {epochs}, expected 0 or more")
+        epochs = integer(epochs, "fit: epochs", 0)
+        drop_last = boolean(drop_last, "fit: drop_last")
         loaders = self._loaders(x, y)
-        shuffle = _one_setting(loaders) if shuffle is None else shuffle
-        first = self._first_epoch(loaders, epochs)
+        shuffle = _one_setting(loaders) if shuffle is None else boolean(shuffle, "fit: shuffle")
+        # Shuffled orders go on where the loaders, or the last fit on arrays, left off.
+        first = max(self._epochs, *(loader.epoch for loader in loaders))
         data = DataSet([(loader.input, loader.array) for loader in loaders])
         history = []
         for number in range(epochs):
             data.begin(
                 self._batch_size(batch_size),
                 shuffle=shuffle,
-                seed=self._ffconfig.seed,
+                seed=self.seed,
                 epoch=first + number,
                 drop_last=drop_last or any(loader.drop_last for loader in loaders),
             )
             title = f"epoch {number + 1}/{epochs}"
             history.append(self._one_epoch("train", data, title, verbose))
+            self._epochs = first + number + 1
         if self._ffconfig.profiling and verbose:
-            print(self.profile_report())
+            say(self.profile_report())
         return history
 
     def eval(
@@ -195,17 +210,10 @@ class FFModel(CompiledModel):
     def _batch_size(self, batch_size: int | None) -> int:
         if batch_size is None:
             return self.tensor_info(self._inputs[0]).dims[0]
-        if not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
-            raise ValueError(f"batch_size: got {batch_size!r}, expected an integer of at least 1")
-        return int(batch_size)
-
-    def _first_epoch(self, loaders: Sequence[SingleDataLoader], epochs: int) -> int:
-        """Shuffled orders go on where the loaders, or the last fit on arrays, left off."""
-        first = max(self._epochs, *(loader.epoch for loader in loaders))
-        self._epochs = first + epochs
-        return first
+        return integer(batch_size, "batch_size", 1)
 
     def _one_epoch(self, step: str, data: DataSet, title: str, verbose: int) -> PerfMetrics:
+        verbose = _verbosity(verbose)
         self.reset_metrics()
         every = self._ffconfig.print_freq if verbose else 0
         bar = ProgressBar(title, data.num_samples, verbose, every)
@@ -220,10 +228,27 @@ class FFModel(CompiledModel):
                     + (f" to {steps + progress.steps}" if progress.steps > 1 else "")
                     + "; a smaller learning rate, or smaller data, may help"
                 )
+            if metrics.samples and metrics.loss < 0 and self._probabilities:
+                raise ValueError(
+                    f"{title}: the loss became {metrics.loss:.4g}: it takes probabilities, and the "
+                    "output left [0, 1]; end the model with softmax() or a sigmoid, or compile "
+                    "with loss_attributes={'from_logits': True}"
+                )
             steps += progress.steps
             bar.update(progress.position, progress.steps, str(metrics))
         bar.close(str(metrics))
+        self._expect_finite_weights(title)
         return metrics
+
+    def _expect_finite_weights(self, title: str) -> None:
+        """A layer may hide NaN from the loss: the maximum of NaN and 0 is 0 to many a CPU."""
+        for layer in self._layers.values():
+            for weight in layer.get_parameters():
+                if is_floating(weight.data_type) and not np.isfinite(weight.get_weights()).all():
+                    raise FloatingPointError(
+                        f"{title}: {weight.name} contains NaN or infinity; a smaller learning "
+                        "rate, or other weights, may help"
+                    )
 
     # ---- layers ----
     def get_layers(self) -> dict[int, Op]:
@@ -241,7 +266,7 @@ class FFModel(CompiledModel):
         Raises:
             ValueError: there is none.
         """
-        if layer_id in self._layers:
+        if integer(layer_id, "get_layer_by_id: layer_id") in self._layers:
             return self._layers[layer_id]
         raise ValueError(f"there is no layer {layer_id}; the model has {len(self._layers)}")
 
@@ -275,7 +300,7 @@ class FFModel(CompiledModel):
         Raises:
             ValueError: there is none.
         """
-        return Tensor(self, id)
+        return Tensor(self, integer(id, "get_tensor_by_id: id"))
 
     def print_layers(self, id: int = -1) -> None:
         """Print a layer, or all of them (-1): number, name, operator, extents and weights.
@@ -304,6 +329,10 @@ def _one_setting(loaders: Sequence[SingleDataLoader]) -> bool:
             "fit: some loaders shuffle and some do not; make them alike, or give shuffle"
         )
     return settings.pop()
+
+
+def _verbosity(verbose: int) -> int:
+    return int(verbose) if isinstance(verbose, bool) else integer(verbose, "verbose", 0, 2)
 
 
 def _line(layer: Op) -> str:

@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Union
 
+import numpy as np
+
 from flexflow.core.builder import weight_attributes
+from flexflow.core.checks import boolean, integer, integers, real
 from flexflow.core.experts import ExpertOps
 from flexflow.core.initializers import Initializer
 from flexflow.core.layer import Op
@@ -69,7 +72,7 @@ class Ops(ExpertOps):
             "linear",
             [self._in_type(input, datatype, name or "dense")],
             name,
-            out_channels=out_dim,
+            out_channels=integer(out_dim, f"{name or 'dense'}: out_dim"),
             use_bias=use_bias,
             activation=activation_name(activation),
             shared_op=shared_op,
@@ -120,16 +123,18 @@ class Ops(ExpertOps):
         >>> ffmodel.conv2d(images, 8, 3, 3, padding="same", dilation=(2, 2)).dims
         (64, 8, 32, 32)
         """
+        who = name or "conv2d"
         return self._op(
             "conv2d",
             [input],
             name,
-            out_channels=out_channels,
-            kernel=[kernel_h, kernel_w],
-            stride=[stride_h, stride_w],
-            **_padding(padding, padding_h, padding_w, name or "conv2d"),
-            dilation=dilation,
-            groups=int(groups),
+            out_channels=integer(out_channels, f"{who}: out_channels"),
+            kernel=integers([kernel_h, kernel_w], f"{who}: kernel_h, kernel_w"),
+            stride=integers([stride_h, stride_w], f"{who}: stride_h, stride_w"),
+            **_padding(padding, padding_h, padding_w, who),
+            dilation=integers(dilation, f"{who}: dilation"),
+            # FlexFlow's scripts have True for one group.
+            groups=integer(1 if groups is True else groups, f"{who}: groups"),
             use_bias=use_bias,
             activation=activation_name(activation),
             shared_op=shared_op,
@@ -164,22 +169,24 @@ class Ops(ExpertOps):
         >>> ffmodel.pool2d(images, 2, 2, 2, 2, 0, 0, PoolType.POOL_AVG).dims
         (64, 3, 16, 16)
         """
-        pool_type = check_enum(PoolType, pool_type, f"{name or 'pool2d'}: pool_type")
+        who = name or "pool2d"
+        pool_type = check_enum(PoolType, pool_type, f"{who}: pool_type")
+        kind = activation_name(activation)
+        window = integers([kernel_h, kernel_w], f"{who}: kernel_h, kernel_w")
+        strides = [
+            window[i] if stride is None else stride for i, stride in enumerate((stride_h, stride_w))
+        ]
         pooled = self._op(
             "pool2d",
             [input],
             name,
-            kernel=[kernel_h, kernel_w],
-            stride=[
-                kernel_h if stride_h is None else stride_h,
-                kernel_w if stride_w is None else stride_w,
-            ],
-            **_padding(padding, padding_h, padding_w, name or "pool2d"),
+            kernel=window,
+            stride=integers(strides, f"{who}: stride_h, stride_w"),
+            **_padding(padding, padding_h, padding_w, who),
             pool_type="max" if pool_type is PoolType.POOL_MAX else "avg",
             ceil_mode=ceil_mode,
             count_include_pad=count_include_pad,
         )
-        kind = activation_name(activation)
         return pooled if kind == "none" else self._then(pooled, kind)
 
     def batch_norm(
@@ -199,7 +206,8 @@ class Ops(ExpertOps):
 
         Args:
             relu: apply relu to the result, as FlexFlow does by default.
-            momentum: the share of the old running statistics that is kept in each step.
+            eps: >= 0, added to the variance.
+            momentum: in [0, 1], the share of the old running statistics that is kept in each step.
             scale, center: whether scale and shift are learnt.
             unbiased: whether the variance that enters the running one is divided by n - 1.
 
@@ -207,12 +215,14 @@ class Ops(ExpertOps):
         >>> [p.name.split("/")[-1] for p in norm.get_parameters()]
         ['gamma', 'beta', 'running_mean', 'running_var']
         """
+        who = name or "batch_norm"
+        relu = boolean(relu, f"{who}: relu")
         normal = self._op(
             "batch_norm",
             [input],
             name,
-            eps=eps,
-            momentum=momentum,
+            eps=real(eps, f"{who}: eps", 0),
+            momentum=real(momentum, f"{who}: momentum", 0, most=1),
             scale=scale,
             center=center,
             unbiased=unbiased,
@@ -232,17 +242,19 @@ class Ops(ExpertOps):
         Args:
             axes: exactly the last dimensions, in order.
             elementwise_affine: apply a learnt scale and shift of their shape.
+            eps: >= 0, added to the variance.
 
         >>> ffmodel.layer_norm(x, [-1]).dims
         (64, 16)
         """
+        who = name or "layer_norm"
         return self._op(
             "layer_norm",
             [input],
             name,
-            axes=axes,
+            axes=integers(axes, f"{who}: axes"),
             elementwise_affine=elementwise_affine,
-            eps=eps,
+            eps=real(eps, f"{who}: eps", 0),
         )
 
     def embedding(
@@ -278,8 +290,8 @@ class Ops(ExpertOps):
             "embedding",
             [input],
             name,
-            num_entries=num_embeddings,
-            out_dim=embedding_dim,
+            num_entries=integer(num_embeddings, f"{who}: num_embeddings"),
+            out_dim=integer(embedding_dim, f"{who}: embedding_dim"),
             aggr=check_enum(AggrMode, aggr, f"{who}: aggr").name[len("AGGR_MODE_") :].lower(),
             dtype=DTYPE_NAMES[as_data_type(datatype, who)],
             shared_op=shared_op,
@@ -292,10 +304,11 @@ class Ops(ExpertOps):
         >>> ffmodel.softmax(x).dims
         (64, 16)
         """
-        return self._op("softmax", [input], name, axis=axis)
+        return self._op("softmax", [input], name, axis=integer(axis, f"{name or 'softmax'}: axis"))
 
     def log_softmax(self, input: Tensor, axis: int = -1, name: str | None = None) -> Tensor:
         """The logarithm of ``softmax``."""
+        axis = integer(axis, f"{name or 'log_softmax'}: axis")
         return self._op("log_softmax", [input], name, axis=axis)
 
     def dropout(
@@ -315,7 +328,9 @@ class Ops(ExpertOps):
         >>> ffmodel.dropout(x, 0.5).dims
         (64, 16)
         """
-        return self._op("dropout", [input], name, rate=rate, seed=seed)
+        who = name or "dropout"
+        own = {} if seed is None else {"seed": integer(seed, f"{who}: seed", 0)}
+        return self._op("dropout", [input], name, rate=real(rate, f"{who}: rate", 0, 1), **own)
 
     def _in_type(self, input: Tensor, datatype: DataTypeLike | None, who: str) -> Tensor:
         self._number(input, f"{who}: input 0")
@@ -334,13 +349,22 @@ def _weights(kernel: Initializer | None, penalty: Any, bias: Initializer | None)
 
 def _padding(padding: str, height: Padding, width: Padding, who: str) -> dict[str, Any]:
     """The attributes for padding: its kind, and (top, left, bottom, right)."""
-    pairs = [(p, p) if isinstance(p, int) else tuple(p) for p in (height, width)]
-    if any(len(pair) != 2 for pair in pairs):
-        raise ValueError(f"{who}: padding is {height}, {width}; expected numbers or pairs")
-    (top, bottom), (left, right) = pairs
+    (top, bottom), (left, right) = (
+        _pair(height, f"{who}: padding_h"),
+        _pair(width, f"{who}: padding_w"),
+    )
     if padding != "explicit" and any((top, left, bottom, right)):
         raise ValueError(
             f"{who}: padding_h and padding_w are {height} and {width}, but padding={padding!r} "
             "leaves them unused; leave them out"
         )
     return {"padding": padding, "pads": [top, left, bottom, right]}
+
+
+def _pair(padding: Padding, who: str) -> list[int]:
+    if not isinstance(padding, (list, tuple, np.ndarray)):
+        return [integer(padding, who)] * 2
+    pair = integers(padding, who)
+    if len(pair) != 2:
+        raise ValueError(f"{who}: got {padding}, expected a number or a pair")
+    return pair

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import math
 import weakref
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from flexflow.core.checks import boolean, real
+from flexflow.core.config import FFConfig
+from flexflow.core.guard import Guarded
 
 if TYPE_CHECKING:
     from flexflow.core.model import FFModel
 
 
-class Optimizer:
-    """What all optimizers have in common: a learning rate, which can change while training runs."""
+class Optimizer(Guarded):
+    """What all optimizers have in common: a learning rate, which can change while training runs.
+    The other numbers are fixed; for others, compile the model with another optimizer."""
 
+    _instead_of_a_copy: ClassVar[str] = "make another one with the same arguments"
     kind: ClassVar[str]
 
     def __init__(self, learning_rate: float) -> None:
@@ -21,27 +26,36 @@ class Optimizer:
 
     @property
     def learning_rate(self) -> float:
-        """The learning rate of the next step."""
+        """The learning rate of the next step; setting it is ``set_learning_rate``."""
         return self._learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, lr: float) -> None:
+        self.set_learning_rate(lr)
 
     def set_learning_rate(self, lr: float) -> None:
         """Set the learning rate; compiled models take it from their next step on.
 
         Raises:
-            ValueError: negative or not finite.
+            ValueError: negative or not finite. TypeError: not a number.
 
         >>> optimizer = SGDOptimizer(ffmodel)
         >>> optimizer.set_learning_rate(0.5)
         >>> optimizer.learning_rate
         0.5
         """
-        self._learning_rate = _number("lr", lr)
+        self._learning_rate = real(lr, "lr", 0)
         for model in self._models:
-            model.set_scalar("learning_rate", lr)
+            model.set_scalar("learning_rate", self._learning_rate)
 
     def attributes(self) -> dict[str, Any]:
         """The attributes of the operator that updates a weight."""
         raise NotImplementedError
+
+    def __repr__(self) -> str:
+        settings = {"learning_rate": self.learning_rate, **self.attributes()}
+        given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        return f"<{type(self).__name__}: {given}>"
 
     def attach(self, model: FFModel) -> None:
         """Serve a model from now on; called by its ``compile``."""
@@ -64,13 +78,16 @@ class SGDOptimizer(Optimizer):
         weight_decay: None: FFConfig's if it was set, else 0.
 
     Raises:
-        ValueError: a number out of its range.
+        ValueError: a number out of its range. TypeError: an argument of a wrong type.
 
     >>> SGDOptimizer(ffmodel, lr=0.1, momentum=0.9).attributes()
     {'momentum': 0.9, 'nesterov': False, 'weight_decay': 0.0}
     """
 
     kind = "sgd"
+    momentum: Final[float]
+    nesterov: Final[bool]
+    weight_decay: Final[float]
 
     def __init__(
         self,
@@ -80,11 +97,11 @@ class SGDOptimizer(Optimizer):
         nesterov: bool = False,
         weight_decay: float | None = None,
     ) -> None:
-        config = ffmodel.ffconfig
+        config = _config_of(ffmodel, "SGDOptimizer")
         super().__init__(config.learning_rate if lr is None else lr)
-        self.momentum = _number("momentum", momentum, below=1)
-        self.nesterov = bool(nesterov)
-        self.weight_decay = _weight_decay(ffmodel, weight_decay)
+        self.momentum = real(momentum, "momentum", 0, 1)
+        self.nesterov = boolean(nesterov, "nesterov")
+        self.weight_decay = _weight_decay(config, weight_decay)
         if self.nesterov and self.momentum == 0:
             raise ValueError("SGDOptimizer: nesterov=True needs a momentum above 0")
 
@@ -109,13 +126,17 @@ class AdamOptimizer(Optimizer):
         epsilon: above 0.
 
     Raises:
-        ValueError: a number out of its range.
+        ValueError: a number out of its range. TypeError: an argument of a wrong type.
 
     >>> AdamOptimizer(ffmodel).learning_rate
     0.001
     """
 
     kind = "adam"
+    beta1: Final[float]
+    beta2: Final[float]
+    epsilon: Final[float]
+    weight_decay: Final[float]
 
     def __init__(
         self,
@@ -126,14 +147,14 @@ class AdamOptimizer(Optimizer):
         weight_decay: float | None = None,
         epsilon: float = 1e-8,
     ) -> None:
-        config = ffmodel.ffconfig
+        config = _config_of(ffmodel, "AdamOptimizer")
         if alpha is None:
             alpha = config.learning_rate if config.given("learning_rate") else 0.001
         super().__init__(alpha)
-        self.beta1 = _number("beta1", beta1, below=1)
-        self.beta2 = _number("beta2", beta2, below=1)
-        self.epsilon = _number("epsilon", epsilon)
-        self.weight_decay = _weight_decay(ffmodel, weight_decay)
+        self.beta1 = real(beta1, "beta1", 0, 1)
+        self.beta2 = real(beta2, "beta2", 0, 1)
+        self.epsilon = real(epsilon, "epsilon", 0)
+        self.weight_decay = _weight_decay(config, weight_decay)
         if self.epsilon == 0:
             raise ValueError("AdamOptimizer: epsilon is 0, expected a number above 0")
 
@@ -147,17 +168,16 @@ class AdamOptimizer(Optimizer):
         }
 
 
-def _number(name: str, value: Any, below: float = math.inf) -> float:
-    if isinstance(value, (int, float)) and 0 <= value < below:
-        return float(value)
-    limit = "" if below == math.inf else f" and below {below}"
-    raise ValueError(f"{name}: got {value!r}, expected a finite number of at least 0{limit}")
+def _config_of(model: FFModel, who: str) -> FFConfig:
+    config = getattr(model, "ffconfig", None)
+    if isinstance(config, FFConfig):
+        return config
+    raise TypeError(f"{who}: ffmodel is {model!r}, expected an FFModel")
 
 
-def _weight_decay(model: FFModel, given: float | None) -> float:
+def _weight_decay(config: FFConfig, given: float | None) -> float:
     """FlexFlow's optimizers begin with no decay, its configuration with a small one: the latter
     counts only if somebody asked for it."""
     if given is not None:
-        return _number("weight_decay", given)
-    config = model.ffconfig
+        return real(given, "weight_decay", 0)
     return config.weight_decay if config.given("weight_decay") else 0.0

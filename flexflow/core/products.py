@@ -6,6 +6,7 @@ In the examples, ``x`` is a float tensor of shape (64, 16).
 from __future__ import annotations
 
 from flexflow.core.builder import weight_attributes
+from flexflow.core.checks import boolean, integer, real
 from flexflow.core.initializers import Initializer
 from flexflow.core.layer import Op
 from flexflow.core.shapes import ShapeOps
@@ -38,13 +39,10 @@ class ProductOps(ShapeOps):
         >>> ffmodel.batch_matmul(a, b).dims
         (64, 5, 3)
         """
-        return self._op(
-            "batch_matmul",
-            [A, B],
-            name,
-            a_seq_length_dim=a_seq_length_dim,
-            b_seq_length_dim=b_seq_length_dim,
-        )
+        who = name or "batch_matmul"
+        dims = {"a_seq_length_dim": a_seq_length_dim, "b_seq_length_dim": b_seq_length_dim}
+        given = {k: integer(v, f"{who}: {k}") for k, v in dims.items() if v is not None}
+        return self._op("batch_matmul", [A, B], name, **given)
 
     def einsum(self, equation: str, x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
         """Sums of products of two tensors, as torch.einsum has them.
@@ -110,23 +108,23 @@ class ProductOps(ShapeOps):
         >>> y.dims, y.owner_op.get_parameters()[0].dims
         ((64, 5, 32), (4, 8, 32))
         """
+        who = name or "multihead_attention"
         for option, given in (("add_bias_kv", add_bias_kv), ("add_zero_attn", add_zero_attn)):
-            if given:
-                who = name or "multihead_attention"
+            if boolean(given, f"{who}: {option}"):
                 raise NotImplementedError(f"{who}: {option} is not supported; leave it False")
         drawn = weight_attributes(kernel_initializer)
         return self._op(
             "multihead_attention",
             [query, key, value],
             name,
-            embed_dim=embed_dim,
-            num_heads=num_heads,
-            kdim=kdim,
-            vdim=vdim,
-            dropout=dropout,
-            bias=bias,
-            causal=causal,
-            seed=seed,
+            embed_dim=integer(embed_dim, f"{who}: embed_dim"),
+            num_heads=integer(num_heads, f"{who}: num_heads"),
+            kdim=integer(kdim, f"{who}: kdim"),
+            vdim=integer(vdim, f"{who}: vdim"),
+            dropout=real(dropout, f"{who}: dropout", 0, 1),
+            bias=boolean(bias, f"{who}: bias"),
+            causal=boolean(causal, f"{who}: causal"),
+            seed=None if seed is None else integer(seed, f"{who}: seed", 0),
             weights={f"{kind}_kernel": drawn for kind in ("q", "k", "v", "out")},
         )
 
@@ -166,14 +164,18 @@ class ProductOps(ShapeOps):
         >>> y.dims, h.dims, c.dims
         ((64, 5, 8), (64, 8), (64, 8))
         """
+        who = name or "lstm"
+        states = () if initial_state is None else initial_state
+        if not isinstance(states, (list, tuple)):
+            raise TypeError(f"{who}: initial_state is {states!r}, expected two tensors")
         bias = weight_attributes(bias_initializer, argument="bias_initializer")
         y, h, c = self.op(
             "lstm",
-            [input, *(initial_state or ())],
+            [input, *states],
             name,
             outputs=3,
-            hidden_size=hidden_size,
-            use_bias=use_bias,
+            hidden_size=integer(hidden_size, f"{who}: hidden_size"),
+            use_bias=boolean(use_bias, f"{who}: use_bias"),
             initial_state=initial_state is not None,
             shared_op=shared_op,
             weights={

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 _WIDTH = 30
 
 
+def say(text: str) -> None:
+    """Print a line. Where the output takes none, such as a closed pipe, the program goes on."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    with suppress(OSError, ValueError):
+        print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
+
+
 class ProgressBar:
-    """The progress of one epoch.
+    """The progress of one epoch. Where it cannot be shown, it is not; training goes on.
 
     Args:
         title: what the line begins with.
@@ -26,24 +35,38 @@ class ProgressBar:
         self._every = every
         self._steps = 0
         self._start = time.perf_counter()
-        self._bar = _make_bar(title, total) if verbose == 1 and sys.stdout.isatty() else None
+        self._bar: Any = None
+        with self._drawing():
+            if verbose == 1 and sys.stdout.isatty():
+                self._bar = _make_bar(title, total)
 
     def update(self, position: int, steps: int, text: str) -> None:
         """Show that ``position`` samples are done, ``steps`` steps since the last call."""
-        if self._bar is not None:
-            self._bar.update(position, text)
+        with self._drawing():
+            if self._bar is not None:
+                self._bar.update(position, text)
         before, self._steps = self._steps, self._steps + steps
         if self._verbose and self._every and before // self._every < self._steps // self._every:
-            print(f"{self._title}, step {self._steps}: {text}", flush=True)
+            say(f"{self._title}, step {self._steps}: {text}")
 
     def close(self, text: str) -> None:
         """Show the line of the epoch."""
-        if self._bar is not None:
-            self._bar.close()
+        with self._drawing():
+            if self._bar is not None:
+                self._bar.close()
         if self._verbose:
             seconds = time.perf_counter() - self._start
             rate = self._total / seconds if seconds else 0.0
-            print(f"{self._title}: {seconds:.2f} s, {rate:.0f} samples/s, {text}", flush=True)
+            took = f"{seconds:.2f} s" if seconds >= 0.1 else f"{1e3 * seconds:.1f} ms"
+            say(f"{self._title}: {took}, {rate:.0f} samples/s, {text}")
+
+    @contextmanager
+    def _drawing(self) -> Iterator[None]:
+        """Go without the bar if it cannot be drawn."""
+        try:
+            yield
+        except (AttributeError, OSError, ValueError):  # no output, a broken one, or a closed one
+            self._bar = None
 
 
 def _make_bar(title: str, total: int) -> Any:

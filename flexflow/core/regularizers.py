@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flexflow.core.checks import real
 from flexflow.core.types import RegularizerMode, check_enum
 
 
@@ -12,7 +13,7 @@ class Regularizer:
     gradient of a weight, L2 adds ``strength * w``.
 
     Raises:
-        TypeError: ``type`` is no RegularizerMode.
+        TypeError: ``type`` is no RegularizerMode, or the strength no number.
         ValueError: the strength is negative or not finite.
 
     >>> Regularizer(RegularizerMode.REG_MODE_L2, 0.01).type
@@ -21,9 +22,7 @@ class Regularizer:
 
     def __init__(self, type: RegularizerMode, _lambda: float) -> None:
         self.type = check_enum(RegularizerMode, type, "Regularizer")
-        if not 0 <= _lambda < float("inf"):
-            raise ValueError(f"Regularizer: the strength is {_lambda!r}, expected a number >= 0")
-        self._lambda = float(_lambda)
+        self._lambda = real(_lambda, f"{self.__class__.__name__}: the strength", 0)
 
 
 class L1Regularizer(Regularizer):
@@ -52,16 +51,19 @@ def regularizer_attributes(regularizer: Any) -> dict[str, float]:
     """What a penalty sets on a weight. Any object with FlexFlow's ``type`` and ``_lambda`` will do.
 
     Raises:
-        TypeError: it has none.
+        TypeError: it has none, or of another type. ValueError: a negative strength.
 
     >>> regularizer_attributes(L2Regularizer(0.5))
     {'l2': 0.5}
     """
     try:
-        mode, strength = regularizer.type, float(regularizer._lambda)
+        mode, strength = regularizer.type, regularizer._lambda
     except AttributeError:
         raise TypeError(
             f"kernel_regularizer: got {regularizer!r}, expected L1Regularizer or L2Regularizer"
         ) from None
-    name = {RegularizerMode.REG_MODE_L1: "l1", RegularizerMode.REG_MODE_L2: "l2"}.get(mode)
-    return {} if name is None else {name: strength}
+    mode = check_enum(RegularizerMode, mode, "kernel_regularizer: type")
+    if mode is RegularizerMode.REG_MODE_NONE:
+        return {}
+    name = "l1" if mode is RegularizerMode.REG_MODE_L1 else "l2"
+    return {name: real(strength, "kernel_regularizer: _lambda", 0)}

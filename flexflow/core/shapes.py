@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from flexflow.core.checks import boolean, integer, integers
 from flexflow.core.elementwise import ElementwiseOps
 from flexflow.core.tensor import Tensor
 
@@ -31,7 +34,9 @@ class ShapeOps(ElementwiseOps):
         >>> ffmodel.reshape(x, [64, 4, -1]).dims
         (64, 4, 4)
         """
-        return self._op("reshape", [input], name, shape=shape)
+        return self._op(
+            "reshape", [input], name, shape=integers(shape, f"{name or 'reshape'}: shape")
+        )
 
     def transpose(self, input: Tensor, perm: Sequence[int], name: str | None = None) -> Tensor:
         """Axes in another order: axis i of the result is axis perm[i] of the input.
@@ -39,7 +44,9 @@ class ShapeOps(ElementwiseOps):
         >>> ffmodel.transpose(images, [0, 2, 3, 1]).dims
         (64, 32, 32, 3)
         """
-        return self._op("transpose", [input], name, perm=perm)
+        return self._op(
+            "transpose", [input], name, perm=integers(perm, f"{name or 'transpose'}: perm")
+        )
 
     def concat(self, tensors: Sequence[Tensor], axis: int, name: str | None = None) -> Tensor:
         """Tensors of one type one after the other along an axis; other extents must be equal.
@@ -49,6 +56,7 @@ class ShapeOps(ElementwiseOps):
         """
         if not isinstance(tensors, (list, tuple)):
             raise TypeError(f"{name or 'concat'}: tensors is {tensors!r}, expected a list")
+        axis = integer(axis, f"{name or 'concat'}: axis")
         return self._op("concat", tensors, name, axis=axis)
 
     def split(
@@ -68,7 +76,11 @@ class ShapeOps(ElementwiseOps):
         """
         who = name or "split"
         self._number(input, f"{who}: input 0")
-        parts = _equal_parts(input, sizes, axis, who) if isinstance(sizes, int) else list(sizes)
+        axis = integer(axis, f"{who}: axis")
+        if isinstance(sizes, (list, tuple, np.ndarray)):
+            parts = integers(sizes, f"{who}: sizes")
+        else:
+            parts = _equal_parts(input, integer(sizes, f"{who}: sizes"), axis, who)
         return self.op("split", [input], name, outputs=len(parts), sizes=parts, axis=axis)
 
     def broadcast_to(self, input: Tensor, shape: Sequence[int], name: str | None = None) -> Tensor:
@@ -78,7 +90,9 @@ class ShapeOps(ElementwiseOps):
         >>> ffmodel.broadcast_to(row, [64, 16]).dims
         (64, 16)
         """
-        return self._op("broadcast_to", [input], name, shape=shape)
+        return self._op(
+            "broadcast_to", [input], name, shape=integers(shape, f"{name or 'broadcast_to'}: shape")
+        )
 
     def gather(self, input: Tensor, index: Tensor, dim: int, name: str | None = None) -> Tensor:
         """Elements picked along a dimension, as torch.gather does: for ``dim`` 1,
@@ -92,6 +106,7 @@ class ShapeOps(ElementwiseOps):
         >>> ffmodel.gather(x, index, 1).dims
         (64, 3)
         """
+        dim = integer(dim, f"{name or 'gather'}: dim")
         return self._op("gather", [input, index], name, dim=dim)
 
     def top_k(
@@ -109,6 +124,8 @@ class ShapeOps(ElementwiseOps):
         >>> values.dims, indices.dims, indices.data_type
         ((64, 2), (64, 2), <DataType.DT_INT32: 41>)
         """
+        who = name or "top_k"
+        k, sorted = integer(k, f"{who}: k"), boolean(sorted, f"{who}: sorted")
         values, indices = self.op("top_k", [input], name, outputs=2, k=k, sorted=sorted)
         return values, indices
 

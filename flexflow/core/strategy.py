@@ -13,15 +13,32 @@ from typing import TYPE_CHECKING, Any
 from flexflow.core._lib import text
 
 if TYPE_CHECKING:
-    from flexflow.core.compiled import CompiledModel
+    from flexflow.core.layer import Op
+    from flexflow.core.model import FFModel
 
 FORMAT, VERSION = "flexflow strategy", 1
 # What one can split along without knowing the names of an operator's indices.
 KINDS = ("sample", "parameter", "attribute", "reduction")
 # Operators that leave a tensor split as it comes, element by element.
 _ELEMENTWISE = frozenset(
-    "relu gelu sigmoid tanh elu silu leaky_relu dropout identity exp sin cos "
-    "scalar_add scalar_sub scalar_multiply scalar_true_divide".split()
+    [
+        "relu",
+        "gelu",
+        "sigmoid",
+        "tanh",
+        "elu",
+        "silu",
+        "leaky_relu",
+        "dropout",
+        "identity",
+        "exp",
+        "sin",
+        "cos",
+        "scalar_add",
+        "scalar_sub",
+        "scalar_multiply",
+        "scalar_true_divide",
+    ]
 )
 
 
@@ -153,9 +170,7 @@ class Strategy:
             if not isinstance(degree, int) or degree < 1:
                 raise ValueError(f"split({pattern!r}): {name}={degree!r}, expected 1 or more parts")
         if strides is not None and len(strides) != len(splits):
-            raise ValueError(
-                f"split({pattern!r}): {len(strides)} strides for {len(splits)} splits"
-            )
+            raise ValueError(f"split({pattern!r}): {len(strides)} strides for {len(splits)} splits")
         grid = None if strides is None else tuple(int(stride) for stride in strides)
         placement = Placement(dict(splits), int(start), grid)
         if start < 0 or placement.devices() > self.devices:
@@ -198,23 +213,28 @@ class Strategy:
                 raise ValueError(f"{where}: {message}")
 
         need(isinstance(values, dict), f"expected an object, got {type(values).__name__}")
-        need(values.get("format") == FORMAT, f'"format" is {values.get("format")!r}, not {FORMAT!r}')
-        need(values.get("version") == VERSION, f'"version" is {values.get("version")!r}; this version reads {VERSION}')
+        need(
+            values.get("format") == FORMAT, f'"format" is {values.get("format")!r}, not {FORMAT!r}'
+        )
+        need(
+            values.get("version") == VERSION,
+            f'"version" is {values.get("version")!r}; this version reads {VERSION}',
+        )
         known = set(cls(1).to_json())
         need(set(values) <= known, f"unknown entries {sorted(set(values) - known)}")
         for name in ("rewrites", "stages", "recompute", "optimizer_sharding"):
             need(not values.get(name), f'"{name}" is not empty; this version does not act on it')
-        strategy = cls(values.get("devices"))  # type: ignore[arg-type]
+        strategy = cls(values.get("devices"))
         degree = values.get("tensor_parallel", 1)
         need(isinstance(degree, int) and degree >= 1, f'"tensor_parallel" is {degree!r}')
         strategy.tensor_parallel_degree = degree
         for number, entry in enumerate(values.get("ops", [])):
             need(
                 isinstance(entry, dict) and isinstance(entry.get("op"), str),
-                f"entry {number} of \"ops\" has no name of an operator",
+                f'entry {number} of "ops" has no name of an operator',
             )
             splits = entry.get("splits", {})
-            need(isinstance(splits, dict), f"{entry['op']}: \"splits\" is {splits!r}")
+            need(isinstance(splits, dict), f'{entry["op"]}: "splits" is {splits!r}')
             extra = set(entry) - {"op", "splits", "start", "strides"}
             need(not extra, f"{entry['op']}: unknown entries {sorted(extra)}")
             try:
@@ -261,7 +281,7 @@ class Strategy:
     __hash__ = None  # type: ignore[assignment]
 
     # ---- on a model ----
-    def bind(self, model: CompiledModel) -> Strategy:
+    def bind(self, model: FFModel) -> Strategy:
         """The strategy with an entry for every operator of the model that it splits, by index.
 
         Raises:
@@ -271,74 +291,94 @@ class Strategy:
         names = [op.name for op in model.get_layers().values()]
         for pattern, placement in self.rules:
             if not fnmatch.filter(names, pattern):
-                raise ValueError(f"strategy: no operator of the model matches {pattern!r} ({placement})")
-        bound.rules = list(_Binding(self, model).placements())
+                raise ValueError(
+                    f"strategy: no operator of the model matches {pattern!r} ({placement})"
+                )
+        if self.rules or self.tensor_parallel_degree > 1:
+            bound.rules = list(_Binding(self, model).placements())
         return bound
 
 
 class _Binding:
     """Turns patterns, kinds and tensor parallelism into placements of the operators of a model."""
 
-    def __init__(self, strategy: Strategy, model: CompiledModel) -> None:
+    def __init__(self, strategy: Strategy, model: FFModel) -> None:
         self.strategy, self.model = strategy, model
         self.columns: set[int] = set()  # tensors whose channels are split
         self.placed: set[int] = set()  # tensors made, directly or not, by a placed operator
 
     def placements(self) -> Iterator[tuple[str, Placement]]:
         for op in self.model.get_layers().values():
-            placement = self._of(op)
-            outputs = [op.get_output_by_id(k).id for k in range(op.get_number_outputs())]
+            follows = any(tensor in self.placed for tensor in _inputs(op))
+            rule = self._rule(op.name)
+            if rule is not None and rule[0] != "*":
+                placement: Placement | None = self._as_said(op, rule[1])
+            else:
+                placement = self._in_general(op, rule[1] if rule else Placement(), follows)
             if placement is not None:
                 yield op.name, placement
-            if placement is not None or any(t in self.placed for t in _inputs(op)):
-                self.placed.update(outputs)
+            if placement is not None or follows:
+                self.placed.update(_outputs(op))
 
-    def _of(self, op: Any) -> Placement | None:
+    def _rule(self, name: str) -> tuple[str, Placement] | None:
+        rules = reversed(self.strategy.rules)
+        return next((rule for rule in rules if fnmatch.fnmatchcase(name, rule[0])), None)
+
+    def _as_said(self, op: Op, said: Placement) -> Placement:
+        """What a rule says about this operator, with kinds as indices."""
         indices = indices_of(self.model, op)
-        rule = next((r for r in reversed(self.strategy.rules) if fnmatch.fnmatchcase(op.name, r[0])), None)
-        general = rule is None or rule[0] == "*"
+        splits: dict[str, int] = {}
+        for name, degree in said.splits.items():
+            index = _resolve(name, indices)
+            if index is None:
+                known = ", ".join(f"{i.name} ({i.kind})" for i in indices)
+                raise ValueError(
+                    f"strategy: {op.name} has no index {name!r} to split; it has {known or 'none'}"
+                )
+            splits[index.name] = degree
+        return Placement(splits, said.start, said.grid())
+
+    def _in_general(self, op: Op, said: Placement, follows: bool) -> Placement | None:
+        """What a rule for all operators comes to here. Who has weights to share is placed, and who
+        reads nothing that is placed; the others follow what they read."""
+        indices = indices_of(self.model, op)
+        tensor = self._tensor_index(op, indices)
+        if tensor is None and follows:
+            return None
         splits: dict[str, int] = {}
         strides: list[int] = []
-        if rule is not None:
-            for (name, degree), stride in zip(rule[1].splits.items(), rule[1].grid()):
-                index = _resolve(name, indices)
-                if index is not None and index.name not in splits:
-                    splits[index.name] = degree
-                    strides.append(stride)
-                elif index is None and not general:
-                    raise ValueError(
-                        f"strategy: {op.name} has no index {name!r} to split; it has "
-                        f"{', '.join(f'{i.name} ({i.kind})' for i in indices) or 'none'}"
-                    )
-        tensor = self._tensor(op, indices) if general else None
+        for (name, degree), stride in zip(said.splits.items(), said.grid()):
+            index = _resolve(name, indices)
+            if index is not None:
+                splits[index.name] = degree
+                strides.append(stride)
         if tensor is not None and tensor.name not in splits:
             splits[tensor.name] = self.strategy.tensor_parallel_degree
             strides.append(1)
-        if general and tensor is None and any(t in self.placed for t in _inputs(op)):
-            return None  # it follows what it reads
-        if not splits and (rule is None or general):
-            return None
-        return Placement(splits, rule[1].start if rule else 0, tuple(strides))
+        return Placement(splits, said.start, tuple(strides)) if splits else None
 
-    def _tensor(self, op: Any, indices: list[Index]) -> Index | None:
+    def _tensor_index(self, op: Op, indices: list[Index]) -> Index | None:
         """The index for tensor parallelism: output channels, or input channels where these come
         split already."""
-        inputs = _inputs(op)
         if self.strategy.tensor_parallel_degree == 1:
             return None
-        outputs = [op.get_output_by_id(k).id for k in range(op.get_number_outputs())]
+        inputs = _inputs(op)
         split = bool(inputs) and inputs[0] in self.columns
         if op.kind in _ELEMENTWISE and split:
-            self.columns.update(outputs)
+            self.columns.update(_outputs(op))
         if op.kind not in ("linear", "conv2d"):
             return None
         chosen = _resolve("reduction" if split else "parameter", indices)
         if chosen is not None and not split:
-            self.columns.update(outputs)
+            self.columns.update(_outputs(op))
         return chosen
 
 
-def _inputs(op: Any) -> list[int]:
+def _outputs(op: Op) -> list[int]:
+    return [op.get_output_by_id(k).id for k in range(op.get_number_outputs())]
+
+
+def _inputs(op: Op) -> list[int]:
     return [op.get_input_by_id(k).id for k in range(op.get_number_inputs())]
 
 
@@ -347,8 +387,29 @@ def _resolve(name: str, indices: Sequence[Index]) -> Index | None:
     return next((index for index in indices if getattr(index, key) == name), None)
 
 
-def indices_of(model: CompiledModel, op: Any) -> list[Index]:
+def indices_of(model: FFModel, op: Op) -> list[Index]:
     """The indices that an operator of a model can be split along."""
     lines = text("ff_graph_indices", model.graph_handle, op.get_output_by_id(0).id).splitlines()
     fields = (line.split(" ", 2) for line in lines)
     return [Index(name, int(extent), kind) for name, extent, kind in fields]
+
+
+def strategy_options(strategy: Strategy | None, model: FFModel) -> dict[str, Any]:
+    """What ``compile`` tells the library about a strategy: the given one, the one of the file that
+    ``--import-strategy`` names, or data parallelism over all devices of the configuration."""
+    config = model.ffconfig
+    if strategy is None and config.import_strategy_file:
+        strategy = Strategy.load(config.import_strategy_file)
+    if strategy is None:
+        strategy = Strategy.data_parallel(config.devices)
+    if not isinstance(strategy, Strategy):
+        raise TypeError(f"compile: strategy is {strategy!r}, expected a Strategy")
+    bound = strategy.bind(model)
+    if config.export_strategy_file:
+        bound.save(config.export_strategy_file)
+    options: dict[str, Any] = {"devices": max(strategy.devices, config.devices)}
+    for name, placement in bound.rules:
+        splits = zip(placement.splits.items(), placement.grid())
+        words = [f"{index}:{degree}:{stride}" for (index, degree), stride in splits]
+        options[f"place:{name}"] = " ".join([str(placement.start), *words])
+    return options

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Union
 
 import numpy as np
 
 from flexflow.core._lib import FlexFlowError
 from flexflow.core.arrays import expect_shape
-from flexflow.core.types import numpy_dtype
+from flexflow.core.checks import boolean
+from flexflow.core.guard import Guarded
+from flexflow.core.types import DataType, numpy_dtype
 
 if TYPE_CHECKING:
     from flexflow.core.config import FFConfig
@@ -19,9 +21,12 @@ if TYPE_CHECKING:
 Operand = Union["Tensor", int, float]
 
 
-class Member:
+class Member(Guarded):
     """Something of a model. It does not keep the model alive, so that deleting the FFModel frees
     its memory at once."""
+
+    _instead_of_a_copy: ClassVar[str] = "it belongs to its FFModel; use it as it is, or build anew"
+    name: Final[str]
 
     def __init__(self, model: FFModel, name: str) -> None:
         self._model = weakref.ref(model)
@@ -59,6 +64,12 @@ class Tensor(Member):
     >>> y.shape, y.dtype, y.num_dims
     ((64, 16), dtype('float32'), 2)
     """
+
+    id: Final[int]
+    dims: Final[tuple[int, ...]]
+    data_type: Final[DataType]
+    is_input: Final[bool]
+    is_state: Final[bool]
 
     def __init__(self, model: FFModel, number: int) -> None:
         info = model.tensor_info(number)
@@ -292,4 +303,4 @@ class Parameter(Tensor):
 
     @trainable.setter
     def trainable(self, value: bool) -> None:
-        self.owner().set_weight(self.id, {"trainable": bool(value)})
+        self.owner().set_weight(self.id, {"trainable": boolean(value, f"{self.name}: trainable")})

@@ -20,6 +20,7 @@ from flexflow.keras import (
     models,
     optimizers,
     regularizers,
+    surface,
     utils,
 )
 from flexflow.keras.graph import KerasTensor
@@ -45,3 +46,4 @@ __all__ = [
     "regularizers",
     "utils",
 ]
+__getattr__, __dir__ = surface.of_module(__name__, __all__)

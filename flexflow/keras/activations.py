@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Union
 
 from flexflow.core import FFModel, Tensor
+from flexflow.keras import surface
 
 ActivationLike = Union[None, str, "Activation"]
 
@@ -87,10 +88,10 @@ def get(identifier: ActivationLike, who: str = "activation") -> Activation:
     )
 
 
+__all__ = ["Activation", "get", *sorted(_BY_NAME)]
+_missing, __dir__ = surface.of_module(__name__, __all__)
+
+
 def __getattr__(name: str) -> Any:
     """``activations.relu`` is the activation of that name, to be given to a layer."""
-    if name in _BY_NAME:
-        return _BY_NAME[name]
-    raise AttributeError(
-        f"flexflow.keras.activations has no {name!r}; it has {', '.join(sorted(_BY_NAME))}"
-    )
+    return _BY_NAME[name] if name in _BY_NAME else _missing(name)

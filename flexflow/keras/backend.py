@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from flexflow.core import FFConfig
+from flexflow.keras import surface
 
 DATA_FORMATS = ("channels_last", "channels_first")
 
@@ -142,5 +143,31 @@ def refuse(who: str, *, neutral: tuple[Any, ...] = (None,), **arguments: Any) ->
     for name, value in arguments.items():
         if not any(value is n or (type(value) is type(n) and value == n) for n in neutral):
             raise NotImplementedError(
-                f"{who}: {name}={value!r} is not supported yet; leave {name} out"
+                f"{who}: {name}={shown(value)} is not supported yet; leave {name} out"
             )
+
+
+def shown(value: Any) -> str:
+    """A value for a message: what it is, where writing it out would take long.
+
+    >>> shown(0.5), shown(np.zeros((50, 3)))
+    ('0.5', '<ndarray of shape (50, 3)>')
+    """
+    if hasattr(value, "shape"):
+        return f"<{type(value).__name__} of shape {tuple(value.shape)}>"
+    text = repr(value)
+    if len(text) <= 80:
+        return text
+    size = f" of {len(value)}" if hasattr(value, "__len__") else ""
+    return f"<{type(value).__name__}{size}>"
+
+
+__all__ = [
+    "backend",
+    "clear_session",
+    "epsilon",
+    "floatx",
+    "image_data_format",
+    "set_image_data_format",
+]
+__getattr__, __dir__ = surface.of_module(__name__, __all__)

@@ -16,6 +16,7 @@ from typing import Any, Callable
 
 import numpy as np
 
+from flexflow.keras import surface
 from flexflow.keras.progress import Progbar
 
 Logs = dict[str, float]
@@ -378,3 +379,16 @@ class EpochVerifyMetrics(VerifyMetrics):
             self.model.stop_training = True
 
     def on_train_end(self, logs: Logs | None = None) -> None: ...
+
+
+__all__ = [
+    "Callback",
+    "CallbackList",
+    "EarlyStopping",
+    "EpochVerifyMetrics",
+    "History",
+    "LearningRateScheduler",
+    "ProgbarLogger",
+    "VerifyMetrics",
+]
+__getattr__, __dir__ = surface.of_module(__name__, __all__)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, NoReturn, Optional
 
 if TYPE_CHECKING:
     from flexflow.keras.layers.base import Layer
@@ -31,7 +31,11 @@ class KerasTensor:
         dtype: ``"float32"``, ``"int32"``, …
         node: the call that computes it; index: which of that call's results it is.
 
-    ``a + b``, ``a - b`` and ``a * b`` add the layers Add, Subtract and Multiply.
+    ``a + b``, ``a - b`` and ``a * b`` add the layers Add, Subtract and Multiply; no other operator
+    is supported, nor one with a number or an array.
+
+    Raises:
+        TypeError: another operator; the message says which layers to use.
 
     >>> from flexflow.keras import Input
     >>> (Input((3,)) + Input((3,))).shape
@@ -59,28 +63,72 @@ class KerasTensor:
     def __repr__(self) -> str:
         return f"<KerasTensor shape={self.shape} dtype={self.dtype} from {self.name!r}>"
 
+    # NumPy would take the tensor for an element; so it leaves operators to those below.
+    __array_ufunc__ = None
+
     def __add__(self, other: Any) -> KerasTensor:
-        return self._merge("Add", other)
+        return self._merge("Add", "+", other)
 
     def __sub__(self, other: Any) -> KerasTensor:
-        return self._merge("Subtract", other)
+        return self._merge("Subtract", "-", other)
 
     def __mul__(self, other: Any) -> KerasTensor:
-        return self._merge("Multiply", other)
+        return self._merge("Multiply", "*", other)
 
-    def _merge(self, layer: str, other: Any) -> KerasTensor:
+    def _merge(self, layer: str, sign: str, other: Any) -> KerasTensor:
         if not isinstance(other, KerasTensor):
-            return NotImplemented
+            self._refuse(sign, other)
         # Here and not above: layers are made of this file's classes.
         from flexflow.keras.layers import merging
 
         return getattr(merging, layer)()([self, other])
+
+    def _refuse(self, sign: str, *others: Any) -> NoReturn:
+        operands = "".join(f" with {type(other).__name__}" for other in others[:1])
+        raise TypeError(
+            f"{self!r}: the operator {sign}{operands} is not supported; expected +, - or * of two "
+            "tensors of a model. Use layers: Add, Subtract, Multiply, Maximum, Minimum, "
+            "Concatenate, Reshape, Activation; scale by numbers in the data or in a Dense layer"
+        )
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError(
             f"{self!r} has no numbers: it stands for what a model will compute. Make a Model of it "
             "and call predict()."
         )
+
+
+def _refusal(sign: str) -> Any:
+    def operator(self: KerasTensor, *others: Any) -> NoReturn:
+        self._refuse(sign, *others)
+
+    return operator
+
+
+for _names, _sign in (
+    ("radd", "+"),
+    ("rsub", "-"),
+    ("rmul", "*"),
+    ("truediv rtruediv", "/"),
+    ("floordiv rfloordiv", "//"),
+    ("mod rmod", "%"),
+    ("pow rpow", "**"),
+    ("matmul rmatmul", "@"),
+    ("neg", "-"),
+    ("pos", "+"),
+    ("abs", "abs()"),
+    ("and rand", "&"),
+    ("or ror", "|"),
+    ("xor rxor", "^"),
+    ("invert", "~"),
+    ("lt", "<"),
+    ("le", "<="),
+    ("gt", ">"),
+    ("ge", ">="),
+    ("getitem", "[]"),
+):
+    for _name in _names.split():
+        setattr(KerasTensor, f"__{_name}__", _refusal(_sign))
 
 
 class Node:

@@ -14,7 +14,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from flexflow.keras import backend
+from flexflow.keras import backend, surface
 
 # The standard deviation of a standard normal distribution that is cut off at -2 and 2.
 _CUT_STDDEV = 0.87962566103423978
@@ -258,3 +258,23 @@ def get(identifier: InitializerLike, who: str = "initializer") -> Callable[..., 
     raise TypeError(
         f"{who}={identifier!r}: expected a name, an Initializer or a callable of (shape, dtype)"
     )
+
+
+__all__ = [
+    "Constant",
+    "GlorotNormal",
+    "GlorotUniform",
+    "HeNormal",
+    "HeUniform",
+    "Initializer",
+    "LecunNormal",
+    "LecunUniform",
+    "Ones",
+    "RandomNormal",
+    "RandomUniform",
+    "TruncatedNormal",
+    "VarianceScaling",
+    "Zeros",
+    "get",
+]
+__getattr__, __dir__ = surface.of_module(__name__, __all__)

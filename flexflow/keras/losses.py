@@ -7,13 +7,13 @@ from __future__ import annotations
 from typing import Any, ClassVar, Union
 
 from flexflow.core import LossType
-from flexflow.keras import backend
+from flexflow.keras import backend, surface
 from flexflow.keras.graph import Shape
 
 LossLike = Union[None, str, "Loss"]
 
 
-class Loss:
+class Loss(surface.Explained):
     """Base of all losses.
 
     Attributes:
@@ -241,3 +241,16 @@ def get(identifier: LossLike, who: str = "loss") -> Loss | None:
         f"{who}: loss={identifier!r} is not supported yet; "
         "give one name or object of flexflow.keras.losses"
     )
+
+
+__all__ = [
+    "BinaryCrossentropy",
+    "CategoricalCrossentropy",
+    "Identity",
+    "Loss",
+    "MeanAbsoluteError",
+    "MeanSquaredError",
+    "SparseCategoricalCrossentropy",
+    "get",
+]
+__getattr__, __dir__ = surface.of_module(__name__, __all__)

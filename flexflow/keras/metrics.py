@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Union
 
 from flexflow.core import MetricsType
-from flexflow.keras import backend
+from flexflow.keras import backend, surface
 from flexflow.keras.graph import Shape
 from flexflow.keras.losses import Loss
 
 MetricLike = Union[str, "Metric", type["Metric"]]
 
 
-class Metric:
+class Metric(surface.Explained):
     """Base of all metrics.
 
     Attributes:
@@ -270,3 +270,19 @@ def get_all(identifiers: Any, who: str) -> list[Metric]:
             "expected distinct ones, not 'loss'"
         )
     return found
+
+
+__all__ = [
+    "Accuracy",
+    "BinaryAccuracy",
+    "CategoricalAccuracy",
+    "CategoricalCrossentropy",
+    "MeanAbsoluteError",
+    "MeanSquaredError",
+    "Metric",
+    "RootMeanSquaredError",
+    "SparseCategoricalAccuracy",
+    "SparseCategoricalCrossentropy",
+    "get",
+]
+__getattr__, __dir__ = surface.of_module(__name__, __all__)

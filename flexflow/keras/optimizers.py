@@ -12,7 +12,7 @@ from typing import Any, Union
 import numpy as np
 
 from flexflow.core import AdamOptimizer, FFModel, SGDOptimizer
-from flexflow.keras import backend
+from flexflow.keras import backend, surface
 
 OptimizerLike = Union[str, "Optimizer", type["Optimizer"]]
 _UNSUPPORTED = (
@@ -29,7 +29,7 @@ _UNSUPPORTED = (
 )
 
 
-class Optimizer:
+class Optimizer(surface.Explained):
     """Base of all optimizers.
 
     Args:
@@ -217,3 +217,7 @@ def get(identifier: OptimizerLike) -> Optimizer:
         f"optimizer={identifier!r}, expected 'sgd', 'adam', "
         "or an object of flexflow.keras.optimizers"
     )
+
+
+__all__ = ["SGD", "Adam", "Optimizer", "get"]
+__getattr__, __dir__ = surface.of_module(__name__, __all__)

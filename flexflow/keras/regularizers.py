@@ -10,6 +10,8 @@ from typing import Union
 
 import numpy as np
 
+from flexflow.keras import surface
+
 RegularizerLike = Union[None, str, "Regularizer"]
 
 
@@ -81,3 +83,7 @@ def get(identifier: RegularizerLike, who: str = "regularizer") -> Regularizer | 
     raise NotImplementedError(
         f"{who}={identifier!r}: only L1, L2 and L1L2 are supported, or their names"
     )
+
+
+__all__ = ["L1", "L1L2", "L2", "Regularizer", "get"]
+__getattr__, __dir__ = surface.of_module(__name__, __all__)

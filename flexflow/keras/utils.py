@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flexflow.keras import backend
+from flexflow.keras import backend, surface
 from flexflow.keras.progress import Progbar
 
 
@@ -72,3 +72,4 @@ def set_random_seed(seed: int) -> None:
 
 
 __all__ = ["Progbar", "normalize", "set_random_seed", "to_categorical"]
+__getattr__, __dir__ = surface.of_module(__name__, __all__)

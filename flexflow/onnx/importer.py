@@ -3,6 +3,7 @@ supported."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -31,6 +32,29 @@ _RANDOM = (
 )
 # How PyTorch's exporter marks what was a parameter and what was a buffer.
 _KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
+
+
+def read(path: str | os.PathLike[str]) -> onnx.ModelProto:
+    """Read a file, and the data beside it.
+
+    Raises:
+        ValueError: it is empty, damaged or no ONNX file. OSError: it cannot be read.
+    """
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(
+            f"ONNXModel: filename is {type(path).__name__}, expected a path or a ModelProto"
+        )
+    remedy = "expected a file as torch.onnx.export() or onnx.save() writes it; export it anew"
+    try:
+        proto = onnx.load(path)
+    except OSError:
+        raise
+    except Exception as error:  # of protobuf, of its text and JSON forms, of onnx
+        raise ValueError(f"ONNXModel: {path} cannot be read: {error}; {remedy}") from error
+    if not proto.graph.output:
+        state = "is empty" if os.path.getsize(path) == 0 else "holds no graph with a result"
+        raise ValueError(f"ONNXModel: {path} {state}; {remedy}")
+    return proto
 
 
 class File:

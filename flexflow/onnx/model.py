@@ -34,6 +34,8 @@ class ONNXModel:
     Raises:
         ImportError: the onnx package is not installed.
         FileNotFoundError: there is no such file.
+        ValueError: the file is empty, damaged or no ONNX file.
+        TypeError: ``filename`` is neither a path nor a ModelProto.
 
     Attributes:
         inputs: the names that ``apply`` expects, each with its extents; a string is an extent left
@@ -76,9 +78,9 @@ class ONNXModel:
             raise ImportError(
                 "flexflow.onnx needs the onnx package: pip install 'flexflow[onnx]'"
             ) from error
-        from flexflow.onnx.importer import File
+        from flexflow.onnx.importer import File, read
 
-        proto = filename if isinstance(filename, onnx.ModelProto) else onnx.load(filename)
+        proto = filename if isinstance(filename, onnx.ModelProto) else read(filename)
         self._file = File(proto, frozen)
         self._training = training
         self.inputs = self._file.inputs

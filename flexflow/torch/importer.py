@@ -34,15 +34,17 @@ def trace(model: nn.Module) -> fx.GraphModule:
     """
     if isinstance(model, fx.GraphModule):
         return model
-    if type(model) in MODULES:  # torch.fx looks into the outermost module, even into a layer
-        model = nn.Sequential(OrderedDict([(type(model).__name__, model)]))
+    # torch.fx looks into the outermost module, even into a layer; in another module it is a call.
+    within = nn.Sequential(OrderedDict([(type(model).__name__, model)]))
     try:
-        return _trace(model, _BufferTracer())
+        return _trace(within if type(model) in MODULES else model, _BufferTracer())
     except Exception:  # whatever the module's code raises on a stand-in for a tensor
         pass
     try:  # code that decides by a buffer's values or shape
         return _trace(model, fx.Tracer())
     except Exception as error:
+        if fx.Tracer().is_leaf_module(model, ""):  # PyTorch's own: there is no such operator here
+            return _trace(within, fx.Tracer())
         raise ValueError(
             f"{type(model).__name__}: torch.fx cannot trace it: {error}. A module whose Python "
             "code depends on values or sizes of tensors must be traced by hand: pass a GraphModule"
@@ -96,7 +98,8 @@ class Importer:
         for node, tensor in zip(nodes, inputs):
             if not isinstance(tensor, Tensor):
                 raise TypeError(
-                    f"torch_to_ff: input '{node.name}' is {tensor!r}, expected a Tensor"
+                    f"torch_to_ff: input '{node.name}' is {type(tensor).__name__}, expected a "
+                    "Tensor, which ffmodel.create_tensor() returns"
                 )
             self._values[node] = tensor
         rest = nodes[len(inputs) :]

@@ -66,7 +66,7 @@ class PyTorchModel:
         self.weights: dict[str, Tensor] = {}
 
     def torch_to_ff(
-        self, ffmodel: FFModel, input_tensors: Sequence[Tensor], verbose: bool = False
+        self, ffmodel: FFModel, input_tensors: Tensor | Sequence[Tensor], verbose: bool = False
     ) -> list[Tensor]:
         """Add the module's operators to a model, and its weights with their values.
 
@@ -79,7 +79,8 @@ class PyTorchModel:
         Args:
             ffmodel: the model to add to. After an error it holds a part of the module: start with a
                 new one.
-            input_tensors: for the arguments of the module's ``forward``, in their order.
+            input_tensors: for the arguments of the module's ``forward``, in their order; one tensor
+                need not be in a list.
             verbose: print each node of the traced graph.
 
         Returns:
@@ -87,6 +88,7 @@ class PyTorchModel:
             other.
 
         Raises:
+            TypeError: something else than tensors of the model.
             ValueError: too many or too few tensors, or shapes that an operator cannot take.
             NotImplementedError: parts of the module that are not supported; the message lists every
                 one.
@@ -94,5 +96,11 @@ class PyTorchModel:
         from flexflow.torch.importer import Importer
 
         importer = Importer(self.model, self._traced, ffmodel)
-        outputs, self.weights = importer.run(list(input_tensors), verbose)
+        inputs = [input_tensors] if isinstance(input_tensors, Tensor) else input_tensors
+        if not isinstance(inputs, (list, tuple)):
+            raise TypeError(
+                f"torch_to_ff: input_tensors is {type(inputs).__name__}, expected a list of what "
+                "ffmodel.create_tensor() returned, one for each argument of forward"
+            )
+        outputs, self.weights = importer.run(list(inputs), verbose)
         return outputs

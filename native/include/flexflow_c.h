@@ -130,8 +130,8 @@ FF_API ff_status ff_graph_find(ff_handle graph, const char* name, ff_tensor* ten
 FF_API ff_status ff_graph_set_weight(ff_handle graph, ff_tensor weight, const ff_attr* attrs, size_t n_attrs);
 FF_API ff_status ff_graph_text(ff_handle graph, const char** text);
 /* The indices along which the operator that makes a tensor can be split, one a line: name, extent, and what a split is:
- * "sample" (of the batch), "parameter" (cuts weights), "attribute" (other dimensions of the output), "reduction" (leaves
- * partial results) or "whole: " and the reason why there is none. */
+ * "sample" (of the batch), "parameter" (cuts weights), "attribute" (other dimensions of the output), "reduction"
+ * (leaves partial results) or "whole: " and the reason why there is none. */
 FF_API ff_status ff_graph_indices(ff_handle graph, ff_tensor tensor, const char** text);
 
 /* ---- tensors ---- */

@@ -100,6 +100,13 @@ def test_arguments_win(command_line: Callable[[str], None]) -> None:
         ("--epohcs=3", "--epochs"),
         ("-epochs", "--epochs"),
         ("--learning_rate", "--learning-rate"),
+        ("--lrate", "--lr"),
+        ("--wdecay", "--wd"),
+        ("--LR", "--lr"),
+        ("-B", "-b"),
+        ("-b5", "-b 5"),
+        ("--no-fusion", "--fusion=false"),
+        ("--profilling=1", "--profiling"),
     ],
 )
 def test_near_misses(command_line: Callable[[str], None], flag: str, meant: str) -> None:
@@ -112,7 +119,11 @@ def test_near_misses(command_line: Callable[[str], None], flag: str, meant: str)
 
 
 @pytest.mark.parametrize(
-    "flag", ["--seq-length", "--num-heads", "-x", "-ll:ocpu", "-ll:cpus", "x--epoch", "epoch"]
+    "flag",
+    [
+        *("--seq-length", "--num-heads", "-x", "-ll:ocpu", "-ll:cpus", "x--epoch", "epoch"),
+        *("--lr-schedule", "--no-cuda", "-j4", "-X", "5", "-"),
+    ],
 )
 def test_no_near_miss(command_line: Callable[[str], None], flag: str) -> None:
     command_line(f"{flag} 3")
@@ -132,12 +143,43 @@ def test_no_near_miss(command_line: Callable[[str], None], flag: str) -> None:
         ("-ll:cpu 0", "devices: got 0"),
         ("--lr -1", "learning_rate: got -1.0"),
         ("--lr nan", "learning_rate: got nan"),
+        ("--lr inf", "learning_rate: got inf, expected a finite number"),
+        ("-b 99999999999999999999", "batch_size: 99999999999999999999 does not fit 64 bits"),
+        ("-b 2147483648", "batch_size: got 2147483648, expected at most 2147483647"),
+        ("--threads 1025", "threads: got 1025, expected at most 1024"),
+        ("--seed -1", "seed: got -1, expected at least 0"),
+        ("--engine", "--engine: got no value, expected a text"),
+        ("-d", "-d: got no value, expected a text"),
+        ("-d -e 3", "-d: got no value"),
+        ("--engine --profiling", "--engine: got no value"),
+        ("--dataset -- x", "--dataset: got no value"),
+        ("--lr --epochs 3", "--lr: got no value, expected a number"),
+        ("--profiling=maybe", "--profiling: got 'maybe', expected true or false"),
+        ("--fusion=", "--fusion: got '', expected true or false"),
     ],
 )
 def test_bad_flags(command_line: Callable[[str], None], arguments: str, message: str) -> None:
     command_line(arguments)
     with pytest.raises(ValueError, match=message):
         FFConfig()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", True), ("=true", True), ("=1", True), ("=no", False), ("=0", False), ("=False", False)],
+)
+def test_switches(command_line: Callable[[str], None], text: str, expected: bool) -> None:
+    command_line(f"--profiling{text} --fusion{text}")
+    config = FFConfig()
+    assert (config.profiling, config.perform_fusion) == (expected, expected)
+
+
+def test_what_follows_two_dashes_is_anothers(command_line: Callable[[str], None]) -> None:
+    command_line("-b 5 --dataset=x -- -b 6 --epochs ten --lrate 3")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        config = FFConfig()
+    assert (config.batch_size, config.dataset_path, config.epochs) == (5, "x", 1)
 
 
 def test_a_letter_of_another_program_is_left_alone(command_line: Callable[[str], None]) -> None:
@@ -152,7 +194,7 @@ def test_a_letter_of_another_program_is_left_alone(command_line: Callable[[str],
     [
         ("-ll:gpu 2", "-ll:gpu has no effect"),
         ("--nodes 2", "--nodes has no effect"),
-        ("--budget 30 --import-strategy s.txt", "import_strategy_file, search_budget: without"),
+        ("--budget 30 --alpha 1.5", "search_alpha, search_budget: without"),
     ],
 )
 def test_nothing_is_ignored_in_silence(
@@ -169,12 +211,25 @@ def test_nothing_is_ignored_in_silence(
     [
         ({"batchsize": 3}, TypeError, "no field 'batchsize'; did you mean 'batch_size'"),
         ({"_trace": 3}, TypeError, "no field '_trace'"),
-        ({"batch_size": "3"}, TypeError, "batch_size: got '3', expected a value of type int"),
+        ({"batch_size": "3"}, TypeError, "batch_size: got '3', expected an integer"),
         ({"batch_size": 3.5}, TypeError, "batch_size: got 3.5"),
         ({"batch_size": True}, TypeError, "batch_size: got True"),
         ({"batch_size": 0}, ValueError, "batch_size: got 0, expected at least 1"),
         ({"seed": -1}, ValueError, "seed: got -1"),
-        ({"profiling": 1}, TypeError, "profiling: got 1, expected a value of type bool"),
+        ({"seed": 2**63}, ValueError, "seed: 9223372036854775808 does not fit 64 bits"),
+        (
+            {"batch_size": 10**400},
+            ValueError,
+            "batch_size: an integer of 1329 bits does not fit 64",
+        ),
+        ({"epochs": 2**31}, ValueError, "epochs: got 2147483648, expected at most 2147483647"),
+        ({"threads": 1025}, ValueError, "threads: got 1025, expected at most 1024"),
+        ({"threads": 2**32 + 1}, ValueError, "threads: got 4294967297, expected at most 1024"),
+        ({"learning_rate": float("inf")}, ValueError, "learning_rate: got inf, expected a finite"),
+        ({"learning_rate": 10**400}, ValueError, "learning_rate: got an integer of 1329 bits, exp"),
+        ({"search_alpha": float("nan")}, ValueError, "search_alpha: got nan, expected a finite"),
+        ({"engine": None}, TypeError, "engine: got None, expected a string"),
+        ({"profiling": 1}, TypeError, "profiling: got 1, expected True or False"),
     ],
 )
 def test_bad_arguments(fields: dict[str, Any], error: type[Exception], message: str) -> None:

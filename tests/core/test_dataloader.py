@@ -172,7 +172,7 @@ def test_data_sets_belong_to_a_model() -> None:
     with pytest.raises(FlexFlowError, match="ff_dataset_begin"):
         list(ffmodel.run("train", data))
     data.begin(8)
-    with pytest.raises(ValueError, match="another graph"):
+    with pytest.raises(ValueError, match="x: belongs to another FFModel"):
         list(other.run("train", data))
 
 

@@ -13,6 +13,7 @@ import pytest
 from core_models import ACCURACY, SPARSE, classifier, compiled, linear_regression, samples, weights
 
 from flexflow.core import (
+    ActiMode,
     AdamOptimizer,
     CompMode,
     FFConfig,
@@ -407,3 +408,51 @@ def test_inference_models_cannot_train() -> None:
     assert ffmodel.eval(x, y, verbose=0).samples == 8
     with pytest.raises(FlexFlowError, match="compiled for inference"):
         ffmodel.fit(x, y)
+
+
+def logits_model(**arguments: Any) -> FFModel:
+    """Without a softmax at its end."""
+    model = FFModel(FFConfig(batch_size=8))
+    model.dense(model.create_tensor([8, 4], "float32"), 3, name="top")
+    model.compile(
+        SGDOptimizer(model, lr=1.0), LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, **arguments
+    )
+    return model
+
+
+def test_a_forgotten_softmax_is_said_so() -> None:
+    data = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
+    labels = data[:, :3].argmax(1)
+    with pytest.warns(UserWarning, match=r"takes probabilities, but top gives any numbers; end"):
+        model = logits_model()
+    with pytest.raises(ValueError, match=r"the loss became -.*from_logits"):
+        model.fit(data, labels, epochs=50, verbose=0)
+
+
+def test_logits_are_taken_where_that_is_said(recwarn: pytest.WarningsRecorder) -> None:
+    data = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
+    model = logits_model(loss_attributes={"from_logits": True})
+    history = model.fit(data, data[:, :3].argmax(1), epochs=5, verbose=0)
+    assert history[-1].loss < 0.5 * history[0].loss
+    assert not recwarn.list
+
+
+def test_what_objects_look_like() -> None:
+    model = logits_model(loss_attributes={"from_logits": True})
+    assert repr(model) == "<FFModel of 1 layers, compiled>"
+    assert repr(model.ffconfig) == "FFConfig(batch_size=8)"
+    assert repr(model.optimizer).startswith("<SGDOptimizer: learning_rate=1.0, momentum=0.0")
+
+
+def test_weights_that_are_not_finite_do_not_hide() -> None:
+    """A relu turns NaN into 0 on CPUs, and the loss looks well."""
+    model = FFModel(FFConfig(batch_size=8))
+    t = model.dense(model.create_tensor([8, 4], "float32"), 3, ActiMode.AC_MODE_RELU, name="first")
+    model.softmax(model.dense(t, 3))
+    model.compile(SGDOptimizer(model, lr=0.1), LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY)
+    kernel = model.get_layer_by_name("first").get_weight_tensor()
+    kernel.set_weights(model, np.full((3, 4), np.nan, np.float32))
+    data, labels = np.ones((8, 4), np.float32), np.zeros(8, np.int32)
+    for run in (model.eval, model.fit):
+        with pytest.raises(FloatingPointError, match=r"first/kernel contains NaN|the loss became"):
+            run(data, labels, verbose=0)

@@ -18,7 +18,7 @@ from flexflow.core import (
     LossType,
     SGDOptimizer,
 )
-from flexflow.core.arrays import convert, expect_finite, from_storage, is_finite, to_storage
+from flexflow.core.arrays import convert, expect_finite, from_storage, is_finite, to_storage, view
 from flexflow.core.types import DTYPE_NAMES, as_data_type
 
 
@@ -169,6 +169,11 @@ def test_conversions(source: str, name: str, error: type[Exception] | None) -> N
         ([1e300], "float32", "the value 1e.300 does not fit float32"),
         ([1e5], "float16", "the value 100000.0 does not fit float16"),
         ([[1, 2], [3]], "float32", "the values make no array"),
+        ([70000], "float16", "the value 70000 does not fit float16"),
+        (np.array([65535], np.uint16), "float16", "the value 65535 does not fit float16"),
+        (np.float32([3.4e38]), "bfloat16", "does not fit bfloat16"),
+        ([-3.4e38], "bfloat16", "does not fit bfloat16"),
+        ([2**64], "int64", "18446744073709551616 does not fit 64 bits; expected int64 values"),
     ],
 )
 def test_values_out_of_range(values: Any, name: str, message: str) -> None:
@@ -194,6 +199,21 @@ def test_any_layout_is_taken(make: Callable[[np.ndarray], Any]) -> None:
     tensor = ffmodel.create_tensor(np.asarray(values).shape, "float32")
     tensor.set_tensor(ffmodel, values)
     assert np.array_equal(tensor.get_tensor(), np.asarray(values))
+
+
+def test_nan_stays_nan_in_bfloat16() -> None:
+    bits = np.array([0x7FFFFFFF, 0xFFFFFFFF, 0x7FC00000, 0x7F800001, 0xFF800001], np.uint32)
+    nan = bits.view(np.float32)
+    assert np.isnan(from_storage(to_storage(nan, DataType.DT_BFLOAT16), DataType.DT_BFLOAT16)).all()
+    others = np.float32([0.0, -np.inf, np.inf, 3.3895314e38, -1.0])
+    stored = to_storage(np.concatenate([others, nan]), DataType.DT_BFLOAT16)
+    assert np.array_equal(from_storage(stored, DataType.DT_BFLOAT16)[:5], others)
+
+
+def test_only_blocks_of_memory_are_passed_as_such() -> None:
+    for array in (np.zeros((3, 4), order="F"), np.zeros(6)[::2], np.zeros(6)[::-1]):
+        with pytest.raises(ValueError, match="is no block"):
+            view(array)
 
 
 def test_what_fits_is_not_copied() -> None:

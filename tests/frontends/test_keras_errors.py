@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flexflow.core import FlexFlowError
 from flexflow.keras import (
     Input,
     Model,
@@ -169,7 +170,8 @@ MODELS: dict[str, Row] = {
 
 COMPILE: dict[str, Row] = {
     "optimizer": (lambda: model().compile("sgdd", "mse"), ValueError, "optimizer 'sgdd' is unknown"),
-    "Keras's default optimizer": (lambda: model().compile(loss="mse"), ValueError, "'rmsprop'.*known are 'sgd' and 'adam'"),
+    "no optimizer": (lambda: model().compile(loss="mse"), ValueError, "m.compile: give an optimizer: the default of Keras, 'rmsprop', is not.*known are 'sgd' and 'adam'"),
+    "Keras's default optimizer": (lambda: model().compile("rmsprop", "mse"), ValueError, "'rmsprop' is unknown.*known are 'sgd' and 'adam'"),
     "optimizer object": (lambda: model().compile(3, "mse"), TypeError, "optimizer=3"),
     "loss": (lambda: model("mze"), ValueError, "loss 'mze' is unknown"),
     "a function as loss": (lambda: model(abs), NotImplementedError, "loss="),
@@ -205,11 +207,13 @@ COMPILE: dict[str, Row] = {
 }  # fmt: skip
 
 RUN: dict[str, Row] = {
-    "fit before compile": (lambda: Sequential([layers.Dense(3, input_shape=(4,))]).fit(X, Y), RuntimeError, "comes first"),
+    "fit before compile": (lambda: Sequential([layers.Dense(3, input_shape=(4,))]).fit(X, Y), FlexFlowError, "comes first"),
     "width of x": (lambda: model().fit(np.zeros((6, 5)), Y), ValueError, r"input 'm_input': got shape \(6, 5\), expected \(samples, 4\)"),
     "no batch axis": (lambda: model().predict(np.zeros(4)), ValueError, r"got shape \(4,\)"),
     "shape of y": (lambda: model().fit(X, np.zeros((6, 2))), ValueError, r"y has the shape \(6, 2\).*expects \(samples, 3\)"),
     "ids for one-hot": (lambda: model("categorical_crossentropy").fit(X, IDS), ValueError, "sparse_categorical_crossentropy"),
+    "one label for several values": (lambda: model("binary_crossentropy", activation="sigmoid").fit(X, np.zeros(6)), ValueError, r"\(samples, 3\); for one label a sample let"),
+    "one number for several values": (lambda: model().fit(X, np.zeros(6)), ValueError, r"\(samples, 3\); for one label a sample let"),
     "one-hot for ids": (lambda: model("sparse_categorical_crossentropy").fit(X, Y), ValueError, "'categorical_crossentropy'"),
     "fractions for ids": (lambda: model("sparse_categorical_crossentropy").fit(X, IDS + 0.5), ValueError, "fractions"),
     "ids out of range": (
@@ -224,14 +228,22 @@ RUN: dict[str, Row] = {
     "y of NaN": (lambda: model().evaluate(X, nan(Y)), ValueError, "y has NaN"),
     "x of strings": (lambda: model().predict(np.full((6, 4), "a")), TypeError, "values of type <U1"),
     "x of unequal rows": (lambda: model().predict([[1, 2, 3, 4], [1]]), ValueError, "makes no array"),
-    "a generator": (lambda: model().fit(iter([X])), TypeError, "expected an array"),
+    "a generator": (lambda: model().fit(iter([X])), TypeError, "x is list_iterator, expected an array of real numbers.*equally long lists.*generators"),
+    "a generator before the shape is known": (lambda: Sequential([layers.Dense(2)]).predict(iter([X])), TypeError, "expected an array of real numbers"),
+    "pairs of samples": (lambda: model().fit(list(zip(X, Y))), ValueError, "makes no array.*Expected an array of real numbers"),
+    "an object": (lambda: model().fit(object(), Y), TypeError, "x is object.*equally long lists"),
     "two arrays for one": (lambda: model().predict([X, X]), ValueError, "x"),
+    "one list for two": (
+        lambda: Model([a := Input((4,), name="a"), b := Input((4,), name="b")], a + b).predict([X]),
+        ValueError, r"x is list of 1, expected a list of 2 arrays, for the inputs \['a', 'b'\]",
+    ),
     "one array for two": (
         lambda: Model([a := Input((4,), name="a"), b := Input((4,), name="b")], a + b).predict(X),
         ValueError, r"x is ndarray, expected a list of 2 arrays, for the inputs \['a', 'b'\]",
     ),
     "names of a dict": (lambda: model().predict({"z": X}), ValueError, r"arrays for \['z'\], expected \['m_input'\]"),
-    "sample_weight": (lambda: fit(sample_weight=np.ones(6)), NotImplementedError, "sample_weight"),
+    "sample_weight": (lambda: fit(sample_weight=np.ones(6)), NotImplementedError, r"sample_weight=<ndarray of shape \(6,\)> is not supported yet"),
+    "a long sample_weight": (lambda: fit(sample_weight=[1.0] * 60), NotImplementedError, "sample_weight=<list of 60> is not"),
     "class_weight": (lambda: fit(class_weight={0: 1.0}), NotImplementedError, "class_weight"),
     "batch_size": (lambda: fit(batch_size=0), ValueError, "batch_size=0, expected a whole number above 0"),
     "epochs": (lambda: fit(epochs=-1), ValueError, "epochs=-1"),
@@ -242,6 +254,7 @@ RUN: dict[str, Row] = {
     "validation_data": (lambda: fit(validation_data=X), ValueError, "expected a pair"),
     "validation weights": (lambda: fit(validation_data=(X, Y, X)), NotImplementedError, "sample weights"),
     "validation_freq": (lambda: fit(validation_data=(X, Y), validation_freq=0), ValueError, "validation_freq=0"),
+    "no validation_freq": (lambda: fit(validation_data=(X, Y), validation_freq=None), ValueError, "validation_freq=None"),
     "steps_per_epoch": (lambda: fit(steps_per_epoch=2), ValueError, r"steps_per_epoch=2, expected 1 to 1"),
     "callbacks": (lambda: fit(callbacks=[print]), TypeError, "is no object of"),
     "schedule of a callback": (

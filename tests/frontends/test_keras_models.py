@@ -5,6 +5,7 @@ images, freezing.
 from __future__ import annotations
 
 import gc
+import warnings
 import weakref
 from collections.abc import Iterator
 
@@ -390,8 +391,13 @@ def test_frozen_layers_stay_as_they_are() -> None:
         np.testing.assert_array_equal(after[i], before[i])
     assert (after[2] != before[2]).any()
     model.layers[0].trainable = True
-    with pytest.warns(UserWarning, match="compile\\(\\) again"):
-        model.fit(random(8, 2), random(8, 1), verbose=0)
+    for changed in (True, False):  # a model is warned of once, and anew after another change
+        model.layers[1].trainable = changed
+        with pytest.warns(UserWarning, match="compile\\(\\) again"):
+            model.fit(random(8, 2), random(8, 1), verbose=0)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.fit(random(8, 2), random(8, 1), verbose=0)
 
 
 def test_trainable_of_a_model_reaches_all_its_layers() -> None:

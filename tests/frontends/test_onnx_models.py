@@ -234,6 +234,28 @@ def test_files_and_other_batches(tmp_path: Path) -> None:
         ONNXModel(tmp_path / "none.onnx")
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("empty.onnx", b"", "is empty"),
+        ("cut.onnx", b"\x08\x08\x3a\xff\xff", "cannot be read: "),
+        ("page.onnx", b"<html>", "cannot be read: "),
+        ("half.onnx", b"\x08\x08", "holds no graph with a result"),
+        ("page.json", b"<html>", "cannot be read: "),
+    ],
+)
+def test_a_file_that_is_damaged(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=f"{name} {message}.*expected a file as torch.onnx.export"):
+        ONNXModel(path)
+
+
+def test_not_a_file() -> None:
+    with pytest.raises(TypeError, match="filename is int, expected a path or a ModelProto"):
+        ONNXModel(3)  # type: ignore[arg-type]
+
+
 # ---- graphs by hand ----
 def graph(nodes: list[Any], initializers: Any = (), outputs: Any = ("y",), opset: int = 17) -> Any:
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])

@@ -442,8 +442,30 @@ def test_not_a_module() -> None:
     with pytest.raises(TypeError, match="expected a torch.nn.Module"):
         PyTorchModel("mlp.ff")  # type: ignore[arg-type]
     ffmodel = FFModel(FFConfig())
-    with pytest.raises(TypeError, match="input 'input_1' is 3, expected a Tensor"):
-        PyTorchModel(nn.Sequential(nn.ReLU())).torch_to_ff(ffmodel, [3])  # type: ignore[list-item]
+    model = PyTorchModel(nn.Sequential(nn.ReLU()))
+    with pytest.raises(TypeError, match="input 'input_1' is int, expected a Tensor"):
+        model.torch_to_ff(ffmodel, [3])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="input_tensors is ndarray, expected a list of what"):
+        model.torch_to_ff(ffmodel, np.zeros((4, 3)))  # type: ignore[arg-type]
+
+
+def test_one_tensor_needs_no_list() -> None:
+    ffmodel = FFModel(FFConfig())
+    x = ffmodel.create_tensor([5, 4], DataType.DT_FLOAT)
+    (y,) = PyTorchModel(nn.Linear(4, 3)).torch_to_ff(ffmodel, x)
+    assert y.dims == (5, 3)
+
+
+@pytest.mark.parametrize(
+    "module", [nn.LSTM(4, 3), nn.GRU(4, 3), nn.ConvTranspose2d(4, 3, 3), nn.Transformer(4, 2, 1, 1)]
+)
+def test_a_layer_that_is_missing_is_named(module: nn.Module) -> None:
+    """Also where it is the whole model, which torch.fx would look into."""
+    ffmodel = FFModel(FFConfig())
+    x = ffmodel.create_tensor([2, 4, 5, 5], DataType.DT_FLOAT)
+    name = type(module).__name__
+    with pytest.raises(NotImplementedError, match=f"{name} '{name}': there is no such operator"):
+        PyTorchModel(module).torch_to_ff(ffmodel, [x])
 
 
 def test_torch_is_imported_late() -> None:

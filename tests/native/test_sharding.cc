@@ -304,9 +304,9 @@ TEST(every_operator_has_a_sample) {
   std::set<std::string> sampled;
   for (const Sample& sample : samples(DType::float64)) sampled.insert(sample.op);
   for (const OpDef* def : all_ops()) {
-    // Inputs and weights are memory that others fill; the gradient of a maximum over windows is tested with its forward
-    // op.
-    const bool source = def->name == "input" || def->name == "weight";
+    // Inputs and weights are memory that others fill; moves have tests of their own, and the gradient of a maximum over
+    // windows is tested with its forward op.
+    const bool source = def->name == "input" || def->name == "weight" || def->name == "move";
     CHECK(source || sampled.count(def->name) == 1, def->name);
     CHECK(source || !def->unsplittable_reason.empty() || def->iteration || (def->indices && def->region), def->name);
   }

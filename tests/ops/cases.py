@@ -146,6 +146,9 @@ row(
     case(normal(2, 3, 4, 4), out_channels=2, kernel=[3, 3], stride=[5, 5]),
     case(normal(0, 3, 5, 5), out_channels=2, kernel=[3, 3]),
     case(normal(3, 17, 6, 5), out_channels=19, kernel=[3, 3], pads=PADS),
+    # Columns of the kernel that see nothing but padding.
+    case(normal(2, 31, 5, 1), out_channels=5, kernel=[2, 3], stride=[3, 2], pads=[0, 2, 0, 0]),
+    case(normal(2, 16, 1, 1), out_channels=4, kernel=[5, 5], stride=[2, 2], pads=[2, 2, 2, 2]),
     *(
         case(normal(2, 3, 5, 4), out_channels=4, kernel=[3, 3], padding="same", activation=a)
         for a in ACTIVATIONS
@@ -604,5 +607,6 @@ ELSEWHERE = {
     "adam": "test_optimizers.py",
     "regularize": "test_optimizers.py",
     "metrics": "test_metrics.py",
+    "move": "../native/test_moves.cc",
     "reorder": "../native/test_layouts.cc",
 }

@@ -6,6 +6,8 @@ Two ways to feed the model: a loader, and arrays that are written or attached. B
 anything can be looked at; here, the largest gradient of each epoch.
 """
 
+import sys
+
 import numpy as np
 
 from flexflow.core import *
@@ -82,8 +84,12 @@ def main() -> None:
     for train in (train_with_loaders, train_with_arrays):
         metrics = train(config, epochs, images, labels).get_perf_metrics()
         print(f"{train.__name__}: {metrics}")
-        assert metrics.get_accuracy() >= 90, f"{train.__name__}: expected an accuracy of 90 %"
+        if len(sys.argv) == 1:  # by default; flags may ask for less
+            assert metrics.get_accuracy() >= 90, f"{train.__name__}: expected an accuracy of 90 %"
 
 
 if __name__ == "__main__":
-    main()
+    if {"-h", "--help"} & {*sys.argv}:
+        print(__doc__)
+    else:
+        main()

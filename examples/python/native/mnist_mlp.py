@@ -5,6 +5,8 @@
 The digits are UCI's, which come with scikit-learn, scaled up to 28 x 28; nothing is downloaded.
 """
 
+import sys
+
 import numpy as np
 
 from flexflow.core import *
@@ -48,8 +50,13 @@ def main() -> None:
     print(f"epochs {epochs}, ELAPSED TIME = {seconds:.4f}s, THROUGHPUT = {rate:.2f} samples/s")
 
     accuracy = ffmodel.eval(flat_images(x_test), y_test).get_accuracy()
-    assert accuracy >= 95, f"{accuracy:.2f} % of the held-out digits are right, expected 95 %"
+    print(f"{accuracy:.2f} % of {len(y_test)} held-out digits are right")
+    if len(sys.argv) == 1:  # by default; flags may ask for less
+        assert accuracy >= 95, f"{accuracy:.2f} % are right, expected 95 %"
 
 
 if __name__ == "__main__":
-    main()
+    if {"-h", "--help"} & {*sys.argv}:
+        print(__doc__)
+    else:
+        main()

@@ -3,6 +3,8 @@
 python -m examples.python.native.print_layers [-b BATCH_SIZE]
 """
 
+import sys
+
 from flexflow.core import *
 
 
@@ -31,4 +33,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if {"-h", "--help"} & {*sys.argv}:
+        print(__doc__)
+    else:
+        main()

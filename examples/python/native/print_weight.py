@@ -3,6 +3,8 @@
 python -m examples.python.native.print_weight
 """
 
+import sys
+
 import numpy as np
 
 from flexflow.core import *
@@ -47,4 +49,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if {"-h", "--help"} & {*sys.argv}:
+        print(__doc__)
+    else:
+        main()

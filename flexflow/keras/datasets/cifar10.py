@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from flexflow.keras import backend
+from flexflow.keras import backend, surface
 from flexflow.keras.datasets.files import dataset_file
 
 Part = tuple[np.ndarray, np.ndarray]
@@ -63,3 +63,7 @@ class _Arrays(pickle.Unpickler):
                 f"cifar10: the file asks for {module}.{name}, expected arrays only"
             )
         return super().find_class(module, name)
+
+
+__all__ = ["load_data"]
+__getattr__, __dir__ = surface.of_module(__name__, __all__)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from flexflow.keras import surface
+
 Part = tuple[np.ndarray, np.ndarray]
 
 
@@ -39,3 +41,7 @@ def load_data(test_split: float = 0.2, seed: int = 113) -> tuple[Part, Part]:
     images, labels = digits.images.astype(np.uint8)[order], digits.target.astype(np.uint8)[order]
     at = int(len(labels) * (1 - test_split))
     return (images[:at], labels[:at]), (images[at:], labels[at:])
+
+
+__all__ = ["load_data"]
+__getattr__, __dir__ = surface.of_module(__name__, __all__)

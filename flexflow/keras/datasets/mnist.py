@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from flexflow.keras import surface
 from flexflow.keras.datasets.files import dataset_file
 
 Part = tuple[np.ndarray, np.ndarray]
@@ -25,3 +26,7 @@ def load_data(path: str = "mnist.npz") -> tuple[Part, Part]:
     """
     with np.load(dataset_file([path], SOURCE), allow_pickle=False) as file:
         return (file["x_train"], file["y_train"]), (file["x_test"], file["y_test"])
+
+
+__all__ = ["load_data"]
+__getattr__, __dir__ = surface.of_module(__name__, __all__)

@@ -1,5 +1,6 @@
 """Layers by Keras's names, one file for each family."""
 
+from flexflow.keras import surface
 from flexflow.keras.layers.base import Input, InputLayer, Layer
 from flexflow.keras.layers.convolution import Conv2D
 from flexflow.keras.layers.core import Activation, Dense, Embedding, LeakyReLU, ReLU, Softmax
@@ -68,3 +69,4 @@ __all__ = [
     "multiply",
     "subtract",
 ]
+__getattr__, __dir__ = surface.of_module(__name__, __all__)

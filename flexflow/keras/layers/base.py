@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
-from flexflow.keras import backend, initializers, regularizers
+from flexflow.keras import backend, initializers, regularizers, surface
 from flexflow.keras.graph import KerasTensor, Node, Shape
 from flexflow.keras.variable import Variable
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Tensors = Union[KerasTensor, list[KerasTensor]]
 
 
-class Layer:
+class Layer(surface.Explained):
     """Base of all layers.
 
     A subclass defines ``build`` (its weights), ``compute_output_shape`` and ``lower`` (the same as

@@ -1,5 +1,6 @@
 """Models: Sequential, and Model for any graph of layers."""
 
+from flexflow.keras import surface
 from flexflow.keras.graph import KerasTensor
 from flexflow.keras.models.functional import Model
 from flexflow.keras.models.sequential import Sequential
@@ -12,3 +13,4 @@ __all__ = [
     "Sequential",
     "Tensor",
 ]
+__getattr__, __dir__ = surface.of_module(__name__, __all__)

@@ -54,12 +54,12 @@ def verbosity(verbose: Verbose) -> int:
 
 def is_due(epoch: int, frequency: int | Iterable[int]) -> bool:
     """Whether to validate after an epoch, counted from 1."""
-    if isinstance(frequency, int):
-        if frequency < 1:
-            raise ValueError(
-                f"validation_freq={frequency}, expected a whole number above 0 or a list of epochs"
-            )
+    if isinstance(frequency, int) and frequency > 0:
         return epoch % frequency == 0
+    if not isinstance(frequency, Iterable):
+        raise ValueError(
+            f"validation_freq={frequency!r}, expected a whole number above 0 or a list of epochs"
+        )
     return epoch in frequency
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flexflow.core import FFModel
+from flexflow.core import FFModel, FlexFlowError
 from flexflow.keras import backend, losses, optimizers
 from flexflow.keras.graph import Graph
 from flexflow.keras.metrics import MetricLike
@@ -35,7 +35,7 @@ class Compiled:
 
     def compile(
         self,
-        optimizer: optimizers.OptimizerLike = "rmsprop",
+        optimizer: optimizers.OptimizerLike | None = None,
         loss: losses.LossLike = None,
         metrics: Sequence[MetricLike] | None = None,
         loss_weights: None = None,
@@ -52,14 +52,15 @@ class Compiled:
         call.
 
         Args:
-            optimizer: "sgd", "adam" or an object of flexflow.keras.optimizers.
+            optimizer: "sgd", "adam" or an object of flexflow.keras.optimizers; None only without a
+                loss.
             loss: a name or object of flexflow.keras.losses; None for a model that only predicts.
             metrics: a list of names or objects of flexflow.keras.metrics; "accuracy" suits the
                 labels that the loss has.
 
         Raises:
-            ValueError: an unknown name; a loss or metric that does not suit the output or the
-                labels.
+            ValueError: an unknown name; a loss without an optimizer; a loss or metric that does not
+                suit the output or the labels.
             NotImplementedError: an argument that is not supported, or a model of several outputs.
 
         >>> from flexflow.keras import Sequential, layers
@@ -73,8 +74,12 @@ class Compiled:
         backend.refuse(who, neutral=(None, False, "auto"), jit_compile=jit_compile)
         backend.refuse(who, neutral=(None, True, False), auto_scale_loss=auto_scale_loss)
         found = losses.get(loss, who)
-        # Without a loss there is nothing to optimize, and Keras's default is not supported yet.
-        chosen = None if found is None and optimizer == "rmsprop" else optimizers.get(optimizer)
+        if optimizer is None and found is not None:
+            raise ValueError(
+                f"{who}: give an optimizer: the default of Keras, 'rmsprop', is not supported yet; "
+                "known are 'sgd' and 'adam'"
+            )
+        chosen = None if optimizer is None else optimizers.get(optimizer)
         self._settings = Settings(chosen, found, get_metrics(metrics, who))
         self._program = None
         if self.built:
@@ -137,7 +142,7 @@ class Compiled:
                 if self._settings is None
                 else "compile() was given no loss"
             )
-            raise RuntimeError(f"{self.name}.{needs_loss}: {missing}")
+            raise FlexFlowError(f"{self.name}.{needs_loss}: {missing}")
         if self._program is None:
             self._check_settings(self.name)
             graph = self.complete_graph()

@@ -9,7 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from flexflow.keras.graph import KerasTensor
-from flexflow.keras.losses import Loss
+from flexflow.keras.losses import CategoricalCrossentropy, Loss
+
+_ACCEPTED = (
+    "an array of real numbers (samples, ...), or equally long lists of numbers; generators and "
+    "data sets of other libraries are not supported yet: join their batches with np.concatenate()"
+)
 
 
 class Arrays(NamedTuple):
@@ -75,7 +80,7 @@ def collect(
             NaN or infinity.
         TypeError: something that is not an array of numbers.
     """
-    arrays = [_array(f"{who}: {name}", value) for name, value in _by_input(who, inputs, x)]
+    arrays = [as_array(f"{who}: {name}", value) for name, value in _by_input(who, inputs, x)]
     for tensor, array in zip(inputs, arrays):
         _check_sample(f"{who}: x for input {tensor.name!r}", array, tensor.shape[1:])
     labels = None
@@ -105,31 +110,35 @@ def _by_input(who: str, inputs: Sequence[KerasTensor], x: Any) -> list[tuple[str
                 "the names of the inputs"
             )
         return [(f"x[{name!r}]", x[name]) for name in names]
-    several = (
-        isinstance(x, (list, tuple)) and len(x) > 0 and all(hasattr(value, "shape") for value in x)
-    )
-    if len(inputs) == 1 and not (several and len(x) == 1 and np.ndim(x[0]) >= len(inputs[0].shape)):
-        return [("x", x)]
-    if not several or len(x) != len(inputs):
-        came = f"{len(x)} arrays" if several else type(x).__name__
+    listed = isinstance(x, (list, tuple))
+    if len(inputs) == 1:
+        packed = listed and len(x) == 1 and np.ndim(x[0]) >= len(inputs[0].shape)
+        return [("x[0]", x[0]) if packed else ("x", x)]
+    if not listed or len(x) != len(inputs):
+        came = f"{type(x).__name__} of {len(x)}" if listed else type(x).__name__
         raise ValueError(
             f"{who}: x is {came}, expected a list of {len(inputs)} arrays, for the inputs {names}"
         )
     return [(f"x[{i}]", value) for i, value in enumerate(x)]
 
 
-def _array(who: str, value: Any) -> np.ndarray:
+def as_array(who: str, value: Any) -> np.ndarray:
+    """An array of real numbers from what a user gave.
+
+    Raises:
+        ValueError: nested lists that make no array.
+        TypeError: something else than numbers.
+    """
     if value is None or isinstance(value, (str, bytes)) or hasattr(value, "__next__"):
-        raise TypeError(f"{who} is {type(value).__name__}, expected an array")
+        raise TypeError(f"{who} is {type(value).__name__}, expected {_ACCEPTED}")
     try:
         array = np.asarray(value)
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{who} makes no array: {error}") from error
+        raise ValueError(f"{who} makes no array: {error} Expected {_ACCEPTED}") from error
     if array.dtype.kind not in "biuf":
         raise TypeError(
             f"{who} is {type(value).__name__} with values of type {array.dtype}, "
-            "expected an array of real numbers "
-            "(generators and data sets of other libraries are not supported yet)"
+            f"expected {_ACCEPTED}"
         )
     _check_finite(who, array)
     return array
@@ -161,7 +170,7 @@ def _labels(who: str, y: Any, output: tuple[Any, ...], loss: Loss) -> np.ndarray
         raise ValueError(f"{who}: y is missing; loss {loss.name!r} needs labels")
     if isinstance(y, (list, tuple)) and len(y) == 1 and hasattr(y[0], "shape"):
         y = y[0]
-    labels = _array(f"{who}: y", y)
+    labels = as_array(f"{who}: y", y)
     wanted = loss.label_shape(output)[1:]
     fits = (
         [wanted, (*wanted, 1)]
@@ -172,8 +181,12 @@ def _labels(who: str, y: Any, output: tuple[Any, ...], loss: Loss) -> np.ndarray
         hint = ""
         if loss.class_ids and labels.shape[1:] == output[1:]:
             hint = "; for one-hot labels use loss 'categorical_crossentropy'"
-        elif not loss.class_ids and labels.shape[1:] in (output[1:-1], (*output[1:-1], 1)):
-            hint = "; for class ids use 'sparse_categorical_crossentropy', or to_categorical()"
+        elif labels.shape[1:] in (output[1:-1], (*output[1:-1], 1)):
+            hint = (
+                "; for class ids use 'sparse_categorical_crossentropy', or to_categorical()"
+                if isinstance(loss, CategoricalCrossentropy)
+                else "; for one label a sample let the model end with one value, as Dense(1)"
+            )
         shape = ", ".join(map(str, ("samples", *wanted)))
         raise ValueError(
             f"{who}: y has the shape {labels.shape}, and loss {loss.name!r} expects ({shape}){hint}"

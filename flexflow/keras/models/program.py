@@ -46,6 +46,10 @@ class Slice(NamedTuple):
 class Program:
     """A graph of layers in an FFModel, and the home of the values of its variables.
 
+    Attributes:
+        trainable_ids: the variables that training changes, by ``id``.
+        warned_of: those that the user last asked for in vain, and was told so.
+
     Args:
         graph: of the model.
         trainable: the variables that training changes.
@@ -58,6 +62,7 @@ class Program:
     ) -> None:
         self.settings = settings
         self.trainable_ids = {id(variable) for variable in trainable}
+        self.warned_of = self.trainable_ids
         self.ff = FFModel(FFConfig(batch_size=batch_size))
         self._inputs = [
             self.ff.create_tensor(

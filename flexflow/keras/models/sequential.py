@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from flexflow.keras.graph import Graph, KerasTensor, Shape
 from flexflow.keras.layers.base import Input, InputLayer, Layer
+from flexflow.keras.models.data import as_array
 from flexflow.keras.models.functional import Model
 
 
@@ -136,8 +135,10 @@ class Sequential(Model):
         self._renew()
 
     def complete_graph(self, x: Any = None) -> Graph:
-        if self._graph is None and isinstance(x, np.ndarray) and x.ndim:
-            self.build(x.shape)
+        if self._graph is None and x is not None:
+            array = as_array(f"{self.name}: x", x)
+            if array.ndim:
+                self.build(array.shape)
         if self._graph is None:
             raise ValueError(
                 f"{self._who}: not built yet, since the shape of its input is not known; "

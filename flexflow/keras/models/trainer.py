@@ -76,7 +76,7 @@ class Trainer(Compiled):
                 validation as "val_…".
 
         Raises:
-            RuntimeError: compile() with a loss was not called.
+            FlexFlowError: compile() with a loss was not called.
             ValueError: data that do not fit, or an argument out of range.
             NotImplementedError: an argument that is not supported.
 
@@ -303,7 +303,9 @@ class Trainer(Compiled):
         return CallbackList([*given, *bar, *last], self, epochs=epochs, steps=steps, verbose=level)
 
     def _warn_if_frozen_since(self, program: Program) -> None:
-        if program.trainable_ids != {id(variable) for variable in self.trainable_weights}:
+        wanted = {id(variable) for variable in self.trainable_weights}
+        if wanted not in (program.trainable_ids, program.warned_of):
+            program.warned_of = wanted
             warnings.warn(
                 f"{self.name}: layers' trainable has changed since the model was first run after "
                 "compile(); "

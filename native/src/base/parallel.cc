@@ -4,6 +4,10 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <mutex>
+#include <vector>
+
+#include "base/error.h"
 
 namespace ff {
 namespace {
@@ -17,6 +21,39 @@ const int fork_guard = pthread_atfork(nullptr, nullptr, [] { omp_set_num_threads
 int thread_count() { return omp_get_max_threads(); }
 
 void set_thread_count(int n) { omp_set_num_threads(std::max(1, n)); }
+
+// Loops and oneDNN's barriers count on teams of the size that they ask for: nothing may make them smaller later.
+int usable_threads(int wanted) {
+  omp_set_dynamic(0);
+  if (omp_get_max_active_levels() < 1) omp_set_max_active_levels(1);
+  return std::min(wanted, omp_get_thread_limit());
+}
+
+void start_threads(int n) {
+  thread_local int started = 1;
+  if (n <= started) return;
+  std::vector<pthread_t> tried;  // as many at one time as libgomp will start
+  std::mutex hold;
+  const auto wait = [](void* mutex) -> void* {
+    const std::lock_guard lock(*static_cast<std::mutex*>(mutex));
+    return nullptr;
+  };
+  {
+    const std::lock_guard lock(hold);
+    pthread_t thread;
+    while (static_cast<int>(tried.size()) < n - 1 && pthread_create(&thread, nullptr, wait, &hold) == 0)
+      tried.push_back(thread);
+  }
+  for (const pthread_t thread : tried) pthread_join(thread, nullptr);
+  if (static_cast<int>(tried.size()) < n - 1)
+    fail(ErrorKind::memory, "the system gives this process ", tried.size() + 1, " threads, not ", n,
+         "; ask for fewer (threads=...), or raise the limit (ulimit -u, memory)");
+  (void)usable_threads(n);  // settings of this thread
+#pragma omp parallel num_threads(n)
+  {
+  }
+  started = n;
+}
 
 void detail::parallel_ranges(int64_t n, int64_t grain, RangeFn fn, void* self) {
   const int64_t most = (n + grain - 1) / std::max<int64_t>(grain, 1);

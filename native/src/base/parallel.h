@@ -9,8 +9,13 @@ namespace ff {
 
 // Threads that a parallel_for on this thread uses.
 int thread_count();
-// Set it for this thread (a device worker does, once). n >= 1.
+// Set it for this thread. n >= 1.
 void set_thread_count(int n);
+// How many of `wanted` threads this process may use at once; what computes must not count on more.
+int usable_threads(int wanted);
+// Start the threads that this thread's loops will use. Throws an Error when the system does not give them: libgomp
+// would end the process.
+void start_threads(int n);
 
 namespace detail {
 using RangeFn = void (*)(void* self, int64_t begin, int64_t end);

@@ -56,6 +56,12 @@ class Options {
   Attrs attrs_;
 };
 
+int small_count(Options& options, const std::string& name, int64_t fallback) {
+  const int64_t value = options.take(name, fallback);
+  if (value != static_cast<int>(value)) bad_value("compile: ", name, " is ", value, ", which no machine has");
+  return static_cast<int>(value);
+}
+
 Attrs metric_flags(const std::string& names, bool sparse) {
   Attrs flags = {{"sparse", sparse}};
   std::istringstream in(names);
@@ -166,8 +172,8 @@ ff_status ff_compile(ff_handle graph, const ff_attr* options, size_t n_options, 
     const auto rate = given.take("learning_rate", 0.01);
     const auto engine_name = given.take<std::string>("engine", "local");
     EngineConfig config{.device = spec.device,
-                        .devices = static_cast<int>(given.take<int64_t>("devices", 1)),
-                        .threads = static_cast<int>(given.take<int64_t>("threads", 0))};
+                        .devices = small_count(given, "devices", 1),
+                        .threads = small_count(given, "threads", 0)};
     given.finish();
     auto made = std::make_shared<Model>(object, spec, mode == "training", make_engine(engine_name, config));
     // Faults of shape, loss or optimizer come out here, not in the first step.

@@ -56,26 +56,36 @@ StepSpec Model::step_spec(int32_t sections, int64_t batch) const {
 }
 
 void Model::drop_plans() {
+  plans_.clear();
   executables_.clear();
   last_ = nullptr;
   ran_ = held_ = 0;
 }
 
-Executable& Model::executable(const StepSpec& step) {
+std::shared_ptr<const Plan> Model::plan(const StepSpec& step) {
   if (version_ != owner_->version) drop_plans();
   version_ = owner_->version;
-  if (const auto it = executables_.find(step); it != executables_.end()) return *it->second;
-  // Kernels may ask for scratch by thread: they are asked here as they will be bound.
+  if (plans_.size() >= kMostPlans && plans_.count(step) == 0) drop_plans();
+  std::shared_ptr<const Plan>& plan = plans_[step];
+  if (plan != nullptr) return plan;
+  // Kernels may ask for layouts by thread: they are asked here as they will be bound.
   set_thread_count(machine_.devices[0].threads);
   Graph graph = build_step(owner_->graph, spec_, step, kernel_query());
-  auto plan = std::make_shared<const Plan>(
-      lower(place(std::move(graph), spec_.placements), machine_, kernel_query(), {.separate_sections = step.separate_sections}));
+  plan = std::make_shared<const Plan>(lower(place(std::move(graph), spec_.placements), machine_, kernel_query(),
+                                            {.separate_sections = step.separate_sections}));
   check_plan(plan, step.separate_sections);
+  return plan;
+}
+
+Executable& Model::executable(const StepSpec& step) {
+  if (version_ == owner_->version)
+    if (const auto it = executables_.find(step); it != executables_.end()) return *it->second;
+  const std::shared_ptr<const Plan> plan = this->plan(step);
+  check_memory(*plan);
   std::vector<std::pair<std::string, Attrs>> states;
   for (const auto& [name, layout] : states_of(*plan)) states.emplace_back(name, layout.initializer);
   initialize(owner_->state, states, owner_->seed);
-  if (executables_.size() >= kMostPlans) drop_plans();
-  auto loaded = engine_->load(std::move(plan), owner_->state);
+  auto loaded = engine_->load(plan, owner_->state);
   if (profiling_) loaded->profile(true);
   return *(executables_[step] = std::move(loaded));
 }
@@ -190,11 +200,14 @@ std::string Model::profile_text() const {
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.second.seconds > b.second.seconds; });
   std::ostringstream out;
-  out << "microseconds runs op name\n" << std::fixed << std::setprecision(1);
+  int width = 2;  // of the names of ops
+  for (const auto& [key, time] : rows) width = std::max(width, static_cast<int>(key.first.size()));
+  out << "microseconds     runs  " << std::left << std::setw(width) << "op" << "  name\n"
+      << std::fixed << std::setprecision(1);
   for (const auto& [key, time] : rows)
     if (time.runs > 0)
-      out << time.seconds / static_cast<double>(time.runs) * 1e6 << " " << time.runs << " " << key.first << " "
-          << key.second << "\n";
+      out << std::right << std::setw(12) << time.seconds / static_cast<double>(time.runs) * 1e6 << " " << std::setw(8)
+          << time.runs << "  " << std::left << std::setw(width) << key.first << "  " << key.second << "\n";
   return out.str();
 }
 
@@ -202,8 +215,8 @@ std::string Model::text(const std::string& what, int32_t sections) {
   if (what == "profile") return profile_text();
   const StepSpec step = step_spec(sections, batch_);
   if (what == "graph") return to_string(build_step(owner_->graph, spec_, step, kernel_query()));
-  if (what == "plan") return to_string(executable(step).plan());
-  if (what == "memory") return memory_report(executable(step).plan());
+  if (what == "plan") return to_string(*plan(step));
+  if (what == "memory") return memory_report(*plan(step));
   bad_value("text of \"", what, "\" is unknown; expected plan, memory, graph or profile");
 }
 

@@ -36,6 +36,8 @@ class Model {
 
  private:
   void drop_plans();
+  // The plan of a step, made but not loaded.
+  std::shared_ptr<const Plan> plan(const StepSpec& step);
   void require_order(int32_t sections) const;
   void require_inputs(const Plan& plan, unsigned sections) const;
   void rerun_keeping(Value tensor, bool gradient);
@@ -47,6 +49,7 @@ class Model {
   bool training_;
   std::unique_ptr<Engine> engine_;
   Machine machine_;
+  std::map<StepSpec, std::shared_ptr<const Plan>> plans_;
   std::map<StepSpec, std::unique_ptr<Executable>> executables_;
   std::vector<Value> pinned_, pinned_gradients_;
   uint64_t version_ = 0;  // of the graph, when the plans were made

@@ -31,6 +31,9 @@ void keep_predictions(Model& model, int32_t sections, int64_t rows, int64_t from
   const TensorType& type = plan.buffers[plan.results.at("prediction")].type;
   Shape expected = type.shape;
   if (expected.empty()) bad_value("predictions: the output is a scalar; it has no rows");
+  if (type.shape[0] != rows)
+    bad_value("predictions: the output has shape ", to_string(type.shape), " for a batch of ", rows,
+              ": its rows are not those of the batch; run forward and read the tensor instead");
   const TensorType given = c_api::type_of(array);
   expected[0] = given.rank() > 0 ? given.shape[0] : 0;
   if (given.shape != expected || given.dtype != type.dtype || from + type.shape[0] > expected[0])
@@ -201,8 +204,7 @@ ff_status ff_metrics_reset(ff_handle model) {
   return guarded([&] {
     const auto object = model_of(model);
     const std::lock_guard lock(object->owner().mutex);
-    if (State::Entry* totals = object->owner().state.find("metrics/totals"))
-      totals->clear();
+    if (State::Entry* totals = object->owner().state.find("metrics/totals")) totals->clear();
   });
 }
 

@@ -19,7 +19,8 @@ Memory::Memory(size_t bytes) : size_(bytes) {
 void Memory::Free::operator()(void* pointer) const { std::free(pointer); }
 
 void* State::Entry::data() const {
-  FF_CHECK(pieces.size() == 1 && volume(pieces[0].shard.rect) == type.numel(), "a tensor in ", pieces.size(), " pieces");
+  FF_CHECK(pieces.size() == 1 && volume(pieces[0].shard.rect) == type.numel(), "a tensor in ", pieces.size(),
+           " pieces");
   return pieces[0].memory.data();
 }
 
@@ -65,9 +66,8 @@ State::Entry& State::entry(const std::string& name, const TensorType& type) {
 State::Entry& State::entry(const std::string& name, const TensorType& type, const std::vector<Shard>& shards) {
   Entry& entry = entries_[name];
   const bool as_wanted =
-      entry.type == type &&
-      std::equal(entry.pieces.begin(), entry.pieces.end(), shards.begin(), shards.end(),
-                 [](const Piece& piece, const Shard& shard) { return piece.shard == shard; });
+      entry.type == type && std::equal(entry.pieces.begin(), entry.pieces.end(), shards.begin(), shards.end(),
+                                       [](const Piece& piece, const Shard& shard) { return piece.shard == shard; });
   if (as_wanted) return entry;
   std::vector<Piece> pieces;
   for (const Shard& shard : shards)

@@ -25,8 +25,10 @@ NodeId Graph::check(NodeId id) const {
 }
 
 std::string Graph::unique_name(const std::string& wanted) const {
-  std::string name = wanted;
-  for (int suffix = 1; by_name_.count(name) != 0; ++suffix) name = cat(wanted, "_", suffix);
+  if (by_name_.count(wanted) == 0) return wanted;
+  int& suffix = next_suffix_.try_emplace(wanted, 1).first->second;
+  std::string name = cat(wanted, "_", suffix);
+  for (; by_name_.count(name) != 0; name = cat(wanted, "_", suffix)) ++suffix;
   return name;
 }
 
@@ -92,11 +94,17 @@ std::vector<std::vector<NodeId>> Graph::users() const {
 
 void Graph::remove(NodeId id) {
   node(id).dead = true;
-  by_name_.erase(node(id).name);
+  free_name(node(id).name);
+}
+
+// Names with a suffix may be free again below the one that is next.
+void Graph::free_name(const std::string& name) {
+  by_name_.erase(name);
+  if (const size_t at = name.rfind('_'); at != std::string::npos) next_suffix_.erase(name.substr(0, at));
 }
 
 void Graph::rename(NodeId id, const std::string& name) {
-  by_name_.erase(node(id).name);
+  free_name(node(id).name);
   node(id).name = unique_name(name);
   by_name_[node(id).name] = id;
 }

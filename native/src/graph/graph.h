@@ -80,9 +80,11 @@ class Graph {
 
  private:
   NodeId check(NodeId id) const;
+  void free_name(const std::string& name);
 
   std::vector<Node> nodes_;
   std::unordered_map<std::string, NodeId> by_name_;
+  mutable std::unordered_map<std::string, int> next_suffix_;  // by name: none below is free
 };
 
 std::string to_string(const Graph& graph);

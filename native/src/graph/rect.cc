@@ -13,8 +13,7 @@ int64_t volume(const Rect& rect) { return numel(rect.extent); }
 
 bool contains(const Rect& outer, const Rect& inner) {
   for (size_t d = 0; d < outer.extent.size(); ++d)
-    if (inner.origin[d] < outer.origin[d] ||
-        inner.origin[d] + inner.extent[d] > outer.origin[d] + outer.extent[d])
+    if (inner.origin[d] < outer.origin[d] || inner.origin[d] + inner.extent[d] > outer.origin[d] + outer.extent[d])
       return false;
   return true;
 }

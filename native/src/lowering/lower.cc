@@ -4,6 +4,7 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/parallel.h"
 #include "ops/op.h"
 
 namespace ff {
@@ -106,9 +107,24 @@ class Lowering {
           add_buffer(graph_.name(value), device(id), step.call.outputs[k], Storage::temporary, step.layouts.outputs[k]);
       step.outputs.push_back(of_value_[id][k]);
     }
-    step.scratch = kernels_.scratch(step.call, kind, step.layouts);
+    share_out(step);
     plan_.steps.push_back(std::move(step));
     for (size_t k = 0; k < node.outputs.size(); ++k) assign({id, static_cast<int32_t>(k)});
+  }
+
+  // A step that is done before a second thread has woken up is left to one. Kernels may ask for scratch by thread: they
+  // are asked under the number that they will be bound with.
+  void share_out(Step& step) const {
+    constexpr double kFlops = 2e6, kBytes = 256 << 10;
+    const Device& device = plan_.machine.devices[step.device];
+    double bytes = 0;
+    for (const auto* tensors : {&step.call.inputs, &step.call.outputs})
+      for (const TensorType& type : *tensors) bytes += static_cast<double>(type.bytes());
+    const bool small = op_def(step.call.op).flops(step.call) <= kFlops && bytes <= kBytes;
+    step.threads = small ? 1 : device.threads;
+    set_thread_count(step.threads);
+    step.scratch = kernels_.scratch(step.call, device.kind, step.layouts);
+    set_thread_count(device.threads);
   }
 
   BufferId buffer_of(Value value) const {
@@ -147,7 +163,7 @@ class Lowering {
               .device = source.device,
               .section = section,
               .waits = {}};
-    step.scratch = kernels_.scratch(step.call, kind(source.device), step.layouts);
+    share_out(step);
     const BufferId root = plan_.root(from);
     const bool constant_here =
         plan_.buffers[root].storage == Storage::state && !is_assigned_state(plan_.buffers[root].name);

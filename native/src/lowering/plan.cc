@@ -54,7 +54,8 @@ std::string to_string(const Plan& plan) {
   for (size_t id = 0; id < plan.buffers.size(); ++id) {
     const Buffer& buffer = plan.buffers[id];
     if (buffer.alias >= 0 || buffer.storage == Storage::temporary) continue;
-    out << name_of(buffer.storage) << " " << buffer_text(plan, static_cast<BufferId>(id)) << " \"" << buffer.name << "\"";
+    out << name_of(buffer.storage) << " " << buffer_text(plan, static_cast<BufferId>(id)) << " \"" << buffer.name
+        << "\"";
     if (buffer.type.shape != buffer.whole && buffer.storage == Storage::state)
       out << " " << to_string(buffer.piece) << " of " << to_string(buffer.whole);
     out << "\n";
@@ -77,27 +78,59 @@ std::string to_string(const Plan& plan) {
   return out.str();
 }
 
+namespace {
+
+// What a plan needs on one device.
+struct Needs {
+  size_t by_kind[4] = {0, 0, 0, 0};
+  size_t scratch = 0;
+  std::vector<const Buffer*> largest;
+
+  Needs(const Plan& plan, int device) : scratch(plan.scratch[device]) {
+    for (const Buffer& buffer : plan.buffers) {
+      if (buffer.alias >= 0 || buffer.device != device) continue;
+      largest.push_back(&buffer);
+      if (buffer.storage != Storage::temporary) by_kind[static_cast<size_t>(buffer.storage)] += buffer.bytes;
+    }
+    by_kind[static_cast<size_t>(Storage::temporary)] = plan.arena[device];
+    std::stable_sort(largest.begin(), largest.end(),
+                     [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
+    if (largest.size() > 5) largest.resize(5);
+  }
+
+  size_t total() const { return by_kind[0] + by_kind[1] + by_kind[2] + by_kind[3] + scratch; }
+};
+
+std::string line_of(const Buffer& buffer) {
+  return cat(size_text(buffer.bytes), "  ", buffer.name, " ", to_string(buffer.type), " (", name_of(buffer.storage),
+             ")");
+}
+
+}  // namespace
+
 std::string memory_report(const Plan& plan) {
   std::ostringstream out;
   for (size_t d = 0; d < plan.machine.devices.size(); ++d) {
-    size_t by_kind[4] = {0, 0, 0, 0};
-    std::vector<const Buffer*> roots;
-    for (const Buffer& buffer : plan.buffers) {
-      if (buffer.alias >= 0 || buffer.device != static_cast<int>(d)) continue;
-      roots.push_back(&buffer);
-      if (buffer.storage != Storage::temporary) by_kind[static_cast<size_t>(buffer.storage)] += buffer.bytes;
-    }
-    by_kind[static_cast<size_t>(Storage::temporary)] = plan.arena[d];
+    const Needs needs(plan, static_cast<int>(d));
     out << "device " << d << " (" << plan.machine.devices[d].kind << ")\n";
-    out << "  state " << size_text(by_kind[0]) << ", inputs " << size_text(by_kind[1]) << ", pinned "
-        << size_text(by_kind[2]) << ", arena " << size_text(by_kind[3]) << ", scratch " << size_text(plan.scratch[d])
-        << "\n";
-    std::stable_sort(roots.begin(), roots.end(), [](const Buffer* a, const Buffer* b) { return a->bytes > b->bytes; });
-    for (size_t i = 0; i < std::min<size_t>(roots.size(), 5); ++i)
-      out << "  " << size_text(roots[i]->bytes) << "  " << roots[i]->name << " " << to_string(roots[i]->type) << " ("
-          << name_of(roots[i]->storage) << ")\n";
+    out << "  state " << size_text(needs.by_kind[0]) << ", inputs " << size_text(needs.by_kind[1]) << ", pinned "
+        << size_text(needs.by_kind[2]) << ", arena " << size_text(needs.by_kind[3]) << ", scratch "
+        << size_text(needs.scratch) << "\n";
+    for (const Buffer* buffer : needs.largest) out << "  " << line_of(*buffer) << "\n";
   }
   return out.str();
+}
+
+void check_memory(const Plan& plan) {
+  for (size_t d = 0; d < plan.machine.devices.size(); ++d) {
+    const Needs needs(plan, static_cast<int>(d));
+    const auto memory = static_cast<size_t>(plan.machine.devices[d].memory);
+    if (memory == 0 || needs.total() <= memory) continue;
+    std::vector<std::string> lines;
+    for (const Buffer* buffer : needs.largest) lines.push_back(line_of(*buffer));
+    fail(ErrorKind::memory, "a step needs ", size_text(needs.total()), " on device ", d, ", which has ",
+         size_text(memory), "; a smaller batch or model may fit. The largest tensors:\n  ", join(lines, "\n  "));
+  }
 }
 
 }  // namespace ff

@@ -54,6 +54,7 @@ struct Step {
   Layouts layouts;
   std::vector<BufferId> inputs, outputs;  // -1: an output that nobody reads
   int device = 0;
+  int threads = 1;  // of the device's, for this step
   Section section = Section::forward;
   size_t scratch = 0;
   // Skipped while the state in this buffer has not changed since the step last ran: its output is a packed copy.
@@ -69,7 +70,7 @@ struct PlanInput {
 struct Plan {
   Machine machine;
   std::vector<Buffer> buffers;
-  std::vector<Step> steps;  // in an order that respects all waits; a device runs its own in this order
+  std::vector<Step> steps;                  // in an order that respects all waits; a device runs its own in this order
   std::map<std::string, BufferId> results;  // named tensors that can be read after a run
   std::map<std::string, PlanInput> inputs;
   std::vector<size_t> arena;    // bytes by device
@@ -89,5 +90,7 @@ std::map<std::string, StateLayout> states_of(const Plan& plan);
 std::string to_string(const Plan& plan);
 // Bytes per device by kind, and the largest buffers.
 std::string memory_report(const Plan& plan);
+// Throws an Error that names the largest buffers when a device has less memory than the plan needs there.
+void check_memory(const Plan& plan);
 
 }  // namespace ff

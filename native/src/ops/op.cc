@@ -52,6 +52,18 @@ NodeId add_weight(Graph& graph, const std::string& name, const WeightSpec& spec)
                                  .trainable = spec.trainable});
 }
 
+// Sizes are counted in 64 bits, in bytes as well.
+void check_size(const std::string& who, const std::string& what, const TensorType& type) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max() / 16;
+  int64_t n = 1;
+  for (const int64_t extent : type.shape) {
+    if (extent == 0) continue;
+    if (n > kMost / extent)
+      bad_value(who, ": ", what, " of shape ", to_string(type.shape), " has more elements than can be counted");
+    n *= extent;
+  }
+}
+
 }  // namespace
 
 OpDef& OpDef::describe(std::string text) {
@@ -181,8 +193,12 @@ NodeId add_op(Graph& graph, const std::string& op, Attrs attrs, std::vector<Valu
   const std::string base = graph.unique_name(name.empty() ? op : name);
   std::vector<WeightSpec> owned;
   if (def.weights && given <= def.most_inputs) owned = def.weights(call);
-  for (const WeightSpec& spec : owned) call.inputs.push_back(spec.type);
+  for (const WeightSpec& spec : owned) {
+    check_size(who, "its weight " + spec.name, spec.type);
+    call.inputs.push_back(spec.type);
+  }
   std::vector<TensorType> outputs = def.shape(call);  // before the graph changes: it may throw
+  for (const TensorType& output : outputs) check_size(who, "an output", output);
   // Weights come before the node so that ids are a topological order.
   for (const WeightSpec& spec : owned) inputs.push_back({add_weight(graph, base + "/" + spec.name, spec), 0});
   return add_with_stream(

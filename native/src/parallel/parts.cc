@@ -133,9 +133,10 @@ Parts Splitting::cut(const Placement& placement) const {
     Parts next;
     for (const Part& part : parts)
       for (int p = 0; p < split.degree; ++p) {
-        const Range range = part_of(it->global, p, split.degree);
+        // Of what is left of the index: it may be split before, along another dimension of the machine view.
+        const Range range = part_of(part.box[index].extent, p, split.degree);
         next.push_back(part);
-        next.back().box[index].origin = range.origin;
+        next.back().box[index].origin += range.origin;
         next.back().box[index].extent = range.extent;
         next.back().device += p * split.stride;
       }
@@ -164,13 +165,13 @@ std::optional<Parts> Splitting::follow(Operand operand, const std::vector<Shard>
   return parts;
 }
 
-std::optional<Parts> Splitting::follow(const Splitting& other, const Parts& parts) const {
+std::optional<Parts> Splitting::follow(const Parts& other) const {
   Parts mine;
-  for (const Part& part : parts) {
+  for (const Part& part : other) {
     Part made{call_.box, part.device};
     for (const IndexRange& range : part.box) {
-      const auto it = std::find_if(made.box.begin(), made.box.end(),
-                                   [&](const IndexRange& own) { return own.name == range.name; });
+      const auto it =
+          std::find_if(made.box.begin(), made.box.end(), [&](const IndexRange& own) { return own.name == range.name; });
       if (it == made.box.end()) {
         if (!range.whole()) return std::nullopt;
         continue;
@@ -183,7 +184,6 @@ std::optional<Parts> Splitting::follow(const Splitting& other, const Parts& part
     }
     mine.push_back(std::move(made));
   }
-  (void)other;
   if (!tile(mine)) return std::nullopt;
   return mine;
 }

@@ -61,7 +61,7 @@ class Splitting {
   // Boxes that need little of an operand but what the shards have; nothing where no such boxes tile the space.
   std::optional<Parts> follow(Operand operand, const std::vector<Shard>& shards) const;
   // The boxes of another op, index by index of the same name; nothing where an index that it splits is not there.
-  std::optional<Parts> follow(const Splitting& other, const Parts& parts) const;
+  std::optional<Parts> follow(const Parts& other) const;
 
  private:
   bool tile(const Parts& parts) const;

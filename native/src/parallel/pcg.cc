@@ -49,10 +49,10 @@ class Placing {
       if (parts) candidates.push_back(std::move(*parts));
     };
     const auto forward = forward_of_.find(node.origin);
-    if (forward != forward_of_.end())
-      add(splitting.follow(*splittings_[forward->second], pcg_.parts[forward->second]));
+    if (forward != forward_of_.end()) add(splitting.follow(pcg_.parts[forward->second]));
     // An update is made where its weight lies.
-    const size_t followed = node.section == Section::update ? std::min<size_t>(1, node.inputs.size()) : node.inputs.size();
+    const size_t followed =
+        node.section == Section::update ? std::min<size_t>(1, node.inputs.size()) : node.inputs.size();
     for (size_t k = 0; k < followed; ++k)
       if (const std::vector<Shard> shards = shards_of_value(node.inputs[k]); !shards.empty())
         add(splitting.follow({false, static_cast<int>(k)}, shards));
@@ -114,7 +114,8 @@ class Placing {
       for (size_t k = 0; k < node.inputs.size(); ++k) {
         if (splitting.call().inputs[k].dtype == DType::opaque) continue;
         const Rect rect = splitting.region(part.box, {false, static_cast<int>(k)});
-        const double bytes = static_cast<double>(volume(rect) * static_cast<int64_t>(size_of(splitting.call().inputs[k].dtype)));
+        const double bytes =
+            static_cast<double>(volume(rect) * static_cast<int64_t>(size_of(splitting.call().inputs[k].dtype)));
         touched[part.device] += bytes;
         const std::vector<Shard> shards = shards_of_value(node.inputs[k]);
         const bool here = std::any_of(shards.begin(), shards.end(), [&](const Shard& shard) {
@@ -124,9 +125,8 @@ class Placing {
       }
       for (size_t k = 0; k < node.outputs.size(); ++k)
         if (node.outputs[k].dtype != DType::opaque)
-          touched[part.device] += static_cast<double>(
-              volume(splitting.region(part.box, {true, static_cast<int>(k)})) *
-              static_cast<int64_t>(size_of(node.outputs[k].dtype)));
+          touched[part.device] += static_cast<double>(volume(splitting.region(part.box, {true, static_cast<int>(k)})) *
+                                                      static_cast<int64_t>(size_of(node.outputs[k].dtype)));
     }
     double busiest = 0;
     for (const auto& [device, bytes] : touched) busiest = std::max(busiest, bytes);

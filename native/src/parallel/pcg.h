@@ -12,7 +12,7 @@ namespace ff {
 
 struct Pcg {
   Graph graph;
-  std::vector<Parts> parts;             // by node; none for constants, which are made where they are wanted
+  std::vector<Parts> parts;                // by node; none for constants, which are made where they are wanted
   std::vector<std::vector<Shard>> pieces;  // by node, of states and inputs: where they lie
 };
 

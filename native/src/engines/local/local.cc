@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <set>
 #include <thread>
 
@@ -19,9 +20,20 @@ namespace ff::local {
 namespace {
 
 constexpr int kMostDevices = 256;
+constexpr int kMostThreads = 1024;
 
 std::atomic<int> forks{0};
 const int fork_counter = pthread_atfork(nullptr, nullptr, [] { ++forks; });
+
+// Bytes that this process may have: the machine's, or what its control group allows.
+int64_t memory_limit() {
+  int64_t limit = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    int64_t group = 0;
+    if (std::ifstream(path) >> group && group > 0) limit = std::min(limit, group);
+  }
+  return limit;
+}
 
 // Memory that the plans of one engine take turns to use, and the threads that stand for its devices.
 struct Shared {
@@ -29,8 +41,8 @@ struct Shared {
   uint64_t generation = 1;
   int threads = 1;  // of a device
   // The thread that calls stands for the first device. In a process that was forked it must not ask libgomp for threads
-  // that stayed behind: a thread of our own, born in the child, has a pool of its own. Engines that are made in the child
-  // need it as well.
+  // that stayed behind: a thread of our own, born in the child, has a pool of its own. Engines that are made in the
+  // child need it as well.
   int forks_seen = 0;
   std::vector<std::unique_ptr<Worker>> workers;  // by device; none: the calling thread
 
@@ -66,10 +78,7 @@ struct Shared {
       workers[0] = std::make_unique<Worker>();
       forks_seen = forks;
     }
-    const auto job = [&](size_t device) {
-      if (thread_count() != threads) set_thread_count(threads);
-      body(static_cast<int>(device));
-    };
+    const auto job = [&](size_t device) { body(static_cast<int>(device)); };
     for (size_t d = 1; d < workers.size(); ++d) {
       if (workers[d] == nullptr) workers[d] = std::make_unique<Worker>();
       workers[d]->start([&job, d] { job(d); });
@@ -86,7 +95,10 @@ struct Shared {
       workers[0]->start([&job] { job(0); });
       attempt([&] { workers[0]->finish(); });
     } else {
+      // The calling thread keeps the number of threads that it had.
+      const int before = thread_count();
       attempt([&] { job(0); });
+      set_thread_count(before);
     }
     for (size_t d = 1; d < workers.size(); ++d) attempt([&] { workers[d]->finish(); });
     if (error != nullptr) std::rethrow_exception(error);
@@ -106,7 +118,10 @@ class LocalExecutable : public Executable {
       const Buffer& buffer = plan_->buffers[id];
       if (buffer.alias < 0 && buffer.storage == Storage::pinned) pinned_[id] = Memory(buffer.bytes);
     }
-    shared_->on_devices([&](int device) { bind(device); });
+    shared_->on_devices([&](int device) {
+      start_threads(shared_->threads);
+      bind(device);
+    });
     resolve();
   }
 
@@ -160,9 +175,10 @@ class LocalExecutable : public Executable {
     for (size_t s = 0; s < plan_->steps.size(); ++s) {
       const Step& step = plan_->steps[s];
       if (step.device != device) continue;
+      set_thread_count(step.threads);
       Bound bound{.step = &step,
                   .number = static_cast<int>(s),
-                  .kernel = bind_kernel({step.call, step.layouts, shared_->threads}, plan_->machine.devices[device].kind),
+                  .kernel = bind_kernel({step.call, step.layouts, step.threads}, plan_->machine.devices[device].kind),
                   .in = {},
                   .out = {}};
       bound.in.resize(step.inputs.size());
@@ -233,6 +249,7 @@ class LocalExecutable : public Executable {
       bound.seen_version = bound.fresh_with->version;
     }
     const RunArgs args{bound.in.data(), bound.out.data(), shared_->scratches[device].data()};
+    set_thread_count(bound.step->threads);
     if (!profiling_) {
       bound.kernel->run(args);
       return;
@@ -261,16 +278,16 @@ class LocalEngine : public Engine {
       bad_value("engine \"local\" has no devices of kind \"", config.device, "\"; expected \"cpu\" or \"reference\"");
     if (config.devices < 1 || config.devices > kMostDevices)
       bad_value("engine \"local\" got devices = ", config.devices, "; expected 1 to ", kMostDevices);
-    if (config.threads < 0)
-      bad_value("engine \"local\" got threads = ", config.threads, "; expected 0 (all cores) or more");
+    if (config.threads < 0 || config.threads > kMostThreads)
+      bad_value("engine \"local\" got threads = ", config.threads, "; expected 0 (all cores) to ", kMostThreads);
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     shared_ = std::make_shared<Shared>(static_cast<size_t>(config.devices));
-    shared_->threads = config.threads > 0 ? config.threads : std::max(1, cores / config.devices);
+    shared_->threads = usable_threads(config.threads > 0 ? config.threads : std::max(1, cores / config.devices));
   }
 
   Machine machine() const override {
-    const int64_t memory = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-    const Device device{.kind = config_.device, .threads = shared_->threads, .memory = memory / config_.devices, .node = 0};
+    const Device device{
+        .kind = config_.device, .threads = shared_->threads, .memory = memory_limit() / config_.devices, .node = 0};
     return {std::vector<Device>(static_cast<size_t>(config_.devices), device)};
   }
 

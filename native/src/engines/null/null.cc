@@ -10,19 +10,17 @@ namespace {
 
 class Checker : public Executable {
  public:
-  Checker(std::shared_ptr<const Plan> plan, State& state)
+  explicit Checker(std::shared_ptr<const Plan> plan)
       : Executable(std::move(plan)),
         held_(plan_->buffers.size(), kNothing),
         shown_(plan_->buffers.size(), kNothing),
         written_(plan_->buffers.size(), 0) {
-    for (const auto& [name, layout] : states_of(*plan_)) state.entry(name, layout.type, layout.shards);
     for (const Step& step : plan_->steps)
       for (const BufferId id : step.outputs)
         if (id >= 0) written_[id] |= written_[plan_->root(id)] |= 1u << static_cast<unsigned>(step.section);
     for (BufferId id = 0; id < static_cast<BufferId>(held_.size()); ++id) {
       const Buffer& buffer = plan_->buffers[id];
       if (buffer.alias >= 0) FF_CHECK(plan_->buffers[buffer.alias].alias < 0, buffer.name, " aliases an alias");
-      if (buffer.alias < 0 && buffer.storage == Storage::input) state.entry(buffer.name, buffer.type);
       const Buffer& root = plan_->buffers[plan_->root(id)];
       FF_CHECK(buffer.bytes <= root.bytes, buffer.name, " does not fit into ", root.name);
       if (root.storage == Storage::temporary && root.first >= 0)
@@ -119,8 +117,8 @@ class NullEngine : public Engine {
   Machine machine() const override {
     return {std::vector<Device>(static_cast<size_t>(std::max(1, config_.devices)), Device{.kind = config_.device})};
   }
-  std::unique_ptr<Executable> load(std::shared_ptr<const Plan> plan, State& state) override {
-    return std::make_unique<Checker>(std::move(plan), state);
+  std::unique_ptr<Executable> load(std::shared_ptr<const Plan> plan, State&) override {
+    return std::make_unique<Checker>(std::move(plan));
   }
 
  private:

@@ -135,7 +135,8 @@ std::unique_ptr<Kernel> bind_combination(const OpCall& call) {
   return dispatch_any(call.outputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
     std::vector<Piece> pieces = pieces_of(call);
-    const bool flat = !pieces.empty() && std::all_of(pieces.begin(), pieces.end(), [](const Piece& p) { return p.flat; });
+    const bool flat =
+        !pieces.empty() && std::all_of(pieces.begin(), pieces.end(), [](const Piece& p) { return p.flat; });
     return make_kernel([pieces = std::move(pieces), flat, total = call.outputs[0].numel()](const RunArgs& args) {
       (flat ? combine_flat<Op, T> : combine<Op, T>)(pieces, total, args);
     });

@@ -1,0 +1,77 @@
+"""What ``compile`` tells the library: the options for the loss, the optimizer and the engine."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flexflow.core.config import FFConfig
+from flexflow.core.optimizers import Optimizer
+from flexflow.core.types import LOSSES, LossType, MetricsType, check_enum, metric_name
+
+
+def loss_options(loss_type: LossType | None, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The options of a loss.
+
+    >>> loss_options(LossType.LOSS_BINARY_CROSSENTROPY, {"from_logits": True})
+    {'loss': 'binary_crossentropy', 'loss_from_logits': True}
+    """
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(f"compile: loss_attributes is {given!r}, expected a dict")
+    if loss_type is None:
+        if given:
+            raise ValueError("compile: loss_attributes without a loss_type")
+        return {}
+    name, fixed = LOSSES[check_enum(LossType, loss_type, "compile: loss_type")]
+    attrs = {**fixed, **(given or {})}
+    return {"loss": name, **{f"loss_{key}": value for key, value in attrs.items()}}
+
+
+def takes_probabilities(options: Mapping[str, Any]) -> bool:
+    """Whether the loss of such options takes them.
+
+    >>> takes_probabilities(loss_options(LossType.LOSS_BINARY_CROSSENTROPY, None))
+    True
+    """
+    return options.get("loss", "").endswith("crossentropy") and not options.get("loss_from_logits")
+
+
+def metric_names(metrics: Sequence[MetricsType] | MetricsType | None) -> tuple[str, ...]:
+    """What the library calls metrics; a single one may come without a list.
+
+    >>> metric_names(MetricsType.METRICS_ACCURACY)
+    ('accuracy',)
+    """
+    if metrics is None:
+        return ()
+    several: Any = metrics if isinstance(metrics, (list, tuple)) else [metrics]
+    return tuple(metric_name(metric) for metric in several)
+
+
+def optimizer_options(optimizer: Optimizer | None) -> dict[str, Any]:
+    """The options of an optimizer."""
+    if optimizer is None:
+        return {}
+    return {
+        "optimizer": optimizer.kind,
+        "learning_rate": optimizer.learning_rate,
+        **{f"optimizer_{key}": value for key, value in optimizer.attributes().items()},
+    }
+
+
+def engine_options(config: FFConfig) -> dict[str, Any]:
+    """The options of the machine; a warning if it is one that computes nothing."""
+    if config.engine == "null":
+        warnings.warn(
+            "compile: the engine 'null' checks plans and computes nothing: outputs are zeros, and "
+            "weights stay as they are; leave out engine (--engine) to compute",
+            stacklevel=3,
+        )
+    return {
+        "engine": config.engine or None,
+        "device": config.device,
+        "devices": config.devices,
+        "threads": config.threads,
+        "fuse": config.perform_fusion,
+    }
