@@ -124,7 +124,7 @@ class ProductOps(ShapeOps):
             dropout=real(dropout, f"{who}: dropout", 0, 1),
             bias=boolean(bias, f"{who}: bias"),
             causal=boolean(causal, f"{who}: causal"),
-            seed=None if seed is None else integer(seed, f"{who}: seed", 0),
+            **({} if seed is None else {"seed": integer(seed, f"{who}: seed", 0)}),
             weights={f"{kind}_kernel": drawn for kind in ("q", "k", "v", "out")},
         )
 
