@@ -16,6 +16,8 @@ from typing import Any, Callable
 
 import numpy as np
 
+from flexflow.core.checks import boolean, integer, real
+from flexflow.core.progress import say
 from flexflow.keras import surface
 from flexflow.keras.progress import Progbar
 
@@ -154,7 +156,7 @@ class ProgbarLogger(Callback):
         self._training = True
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
-        print(f"Epoch {epoch + 1}/{self.params['epochs']}", flush=True)
+        say(f"Epoch {epoch + 1}/{self.params['epochs']}")
         self._bar = self._new_bar()
 
     def on_test_begin(self, logs: Logs | None = None) -> None:
@@ -217,7 +219,7 @@ class LearningRateScheduler(Callback):
             )
         self.model.optimizer.learning_rate = float(rate)
         if self.verbose:
-            print(f"Epoch {epoch + 1}: the learning rate is {float(rate):g}")
+            say(f"Epoch {epoch + 1}: the learning rate is {float(rate):g}")
 
     def _rate(self, epoch: int, current: float) -> Any:
         from inspect import signature
@@ -247,7 +249,8 @@ class EarlyStopping(Callback):
         start_from_epoch: before it nothing is monitored.
 
     Raises:
-        ValueError: another mode. (An epoch whose logs lack the name is passed over with a warning.)
+        ValueError: another mode, or a negative number of epochs. (An epoch whose logs lack the name
+            is passed over with a warning.)
 
     >>> EarlyStopping("val_accuracy", patience=3).mode
     'max'
@@ -267,12 +270,17 @@ class EarlyStopping(Callback):
         super().__init__()
         if mode not in ("auto", "min", "max"):
             raise ValueError(f"EarlyStopping: mode={mode!r}, expected 'auto', 'min' or 'max'")
-        self.monitor, self.patience, self.verbose = monitor, patience, verbose
+        self.monitor, self.verbose = monitor, verbose
+        self.patience = integer(patience, "EarlyStopping: patience", 0)
+        self.start_from_epoch = integer(start_from_epoch, "EarlyStopping: start_from_epoch", 0)
         self.mode = (
             mode if mode != "auto" else ("max" if monitor.endswith(("acc", "accuracy")) else "min")
         )
-        self.min_delta, self.baseline = abs(min_delta), baseline
-        self.restore_best_weights, self.start_from_epoch = restore_best_weights, start_from_epoch
+        self.min_delta = abs(real(min_delta, "EarlyStopping: min_delta"))
+        self.baseline = None if baseline is None else real(baseline, "EarlyStopping: baseline")
+        self.restore_best_weights = boolean(
+            restore_best_weights, "EarlyStopping: restore_best_weights"
+        )
 
     def on_train_begin(self, logs: Logs | None = None) -> None:
         self.wait, self.stopped_epoch, self.best_epoch = 0, 0, 0
@@ -314,10 +322,10 @@ class EarlyStopping(Callback):
 
     def on_train_end(self, logs: Logs | None = None) -> None:
         if self.stopped_epoch and self.verbose:
-            print(f"Epoch {self.stopped_epoch + 1}: stopped early")
+            say(f"Epoch {self.stopped_epoch + 1}: stopped early")
         if self.best_weights is not None:
             if self.verbose:
-                print(f"Restored the weights of the best epoch, {self.best_epoch + 1}")
+                say(f"Restored the weights of the best epoch, {self.best_epoch + 1}")
             self.model.set_weights(self.best_weights)
 
 
@@ -370,12 +378,12 @@ class EpochVerifyMetrics(VerifyMetrics):
 
     def __init__(self, accuracy: Any, early_stop: bool = True) -> None:
         super().__init__(accuracy)
-        self.early_stop = early_stop
+        self.early_stop = boolean(early_stop, "EpochVerifyMetrics: early_stop")
 
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         super().on_epoch_end(epoch, logs)
         if self.early_stop and self._percent() > self.threshold:
-            print(f"Accuracy reaches, now early stop, epoch: {epoch}")
+            say(f"Accuracy reaches, now early stop, epoch: {epoch}")
             self.model.stop_training = True
 
     def on_train_end(self, logs: Logs | None = None) -> None: ...

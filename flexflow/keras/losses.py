@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Union
 
 from flexflow.core import LossType
+from flexflow.core.checks import boolean, real
 from flexflow.keras import backend, surface
 from flexflow.keras.graph import Shape
 
@@ -20,6 +21,7 @@ class Loss(surface.Explained):
         loss_type: the core's loss.
         attributes: of the core's loss, such as from_logits.
         class_ids: whether labels are class ids, not values of the output's shape.
+        probabilities: whether labels are probabilities, and so is the output unless from_logits.
         needs_labels: whether there are labels at all.
 
     Args:
@@ -30,6 +32,7 @@ class Loss(surface.Explained):
 
     loss_type: ClassVar[LossType]
     class_ids: ClassVar[bool] = False
+    probabilities: ClassVar[bool] = False
     needs_labels: ClassVar[bool] = True
 
     def __init__(
@@ -84,6 +87,7 @@ class CategoricalCrossentropy(_OverClasses):
     """
 
     loss_type = LossType.LOSS_CATEGORICAL_CROSSENTROPY
+    probabilities = True
 
     def __init__(
         self,
@@ -94,13 +98,13 @@ class CategoricalCrossentropy(_OverClasses):
         name: str | None = None,
     ) -> None:
         backend.refuse("CategoricalCrossentropy", neutral=(-1,), axis=axis)
-        if not 0 <= label_smoothing <= 1:
-            raise ValueError(
-                f"CategoricalCrossentropy: label_smoothing={label_smoothing}, "
-                "expected a number in [0, 1]"
-            )
         super().__init__(
-            name, reduction, from_logits=bool(from_logits), label_smoothing=float(label_smoothing)
+            name,
+            reduction,
+            from_logits=boolean(from_logits, "CategoricalCrossentropy: from_logits"),
+            label_smoothing=real(
+                label_smoothing, "CategoricalCrossentropy: label_smoothing", 0, most=1
+            ),
         )
 
 
@@ -131,7 +135,11 @@ class SparseCategoricalCrossentropy(_OverClasses):
     ) -> None:
         backend.refuse("SparseCategoricalCrossentropy", ignore_class=ignore_class)
         backend.refuse("SparseCategoricalCrossentropy", neutral=(-1,), axis=axis)
-        super().__init__(name, reduction, from_logits=bool(from_logits))
+        super().__init__(
+            name,
+            reduction,
+            from_logits=boolean(from_logits, "SparseCategoricalCrossentropy: from_logits"),
+        )
 
 
 class BinaryCrossentropy(Loss):
@@ -149,6 +157,7 @@ class BinaryCrossentropy(Loss):
     """
 
     loss_type = LossType.LOSS_BINARY_CROSSENTROPY
+    probabilities = True
 
     def __init__(
         self,
@@ -160,7 +169,9 @@ class BinaryCrossentropy(Loss):
     ) -> None:
         backend.refuse("BinaryCrossentropy", neutral=(0, 0.0), label_smoothing=label_smoothing)
         backend.refuse("BinaryCrossentropy", neutral=(-1,), axis=axis)
-        super().__init__(name, reduction, from_logits=bool(from_logits))
+        super().__init__(
+            name, reduction, from_logits=boolean(from_logits, "BinaryCrossentropy: from_logits")
+        )
 
 
 class MeanSquaredError(Loss):

@@ -12,6 +12,7 @@ from typing import Any, Union
 import numpy as np
 
 from flexflow.core import AdamOptimizer, FFModel, SGDOptimizer
+from flexflow.core.checks import boolean
 from flexflow.keras import backend, surface
 
 OptimizerLike = Union[str, "Optimizer", type["Optimizer"]]
@@ -127,7 +128,7 @@ class SGD(Optimizer):
         super().__init__(learning_rate, weight_decay, name, **arguments)
         if not isinstance(momentum, (int, float)) or not 0 <= momentum < 1:
             raise ValueError(f"SGD: momentum={momentum!r}, expected a number in [0, 1)")
-        self.momentum, self.nesterov = float(momentum), bool(nesterov)
+        self.momentum, self.nesterov = float(momentum), boolean(nesterov, "SGD: nesterov")
         if self.nesterov and not self.momentum:
             raise ValueError("SGD: nesterov=True needs a momentum above 0")
         if self.momentum and self.weight_decay:

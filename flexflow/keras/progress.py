@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
+from numbers import Real
 
 _WIDTH = 20
+_PLAIN = str.maketrans("━─", "=-")
 
 
 class Progbar:
     """Prints how far a loop is, on one line that is overwritten; into a file or a pipe, only its
-    last state.
+    last state. Where nothing can be printed, nothing is, and the loop goes on.
 
     Args:
         target: number of steps.
@@ -30,7 +33,7 @@ class Progbar:
         """Show that so many steps are done, if an update is due."""
         self._step = step
         now = time.perf_counter()
-        if self.verbose == 1 and sys.stdout.isatty() and now - self._shown >= self.interval:
+        if self.verbose == 1 and _is_terminal() and now - self._shown >= self.interval:
             self._shown = now
             self._print(self._bar(step) + self._time(now, step) + _text(values), "")
 
@@ -44,8 +47,9 @@ class Progbar:
 
     def _print(self, line: str, end: str) -> None:
         back = "\r" if self._width else ""
-        sys.stdout.write(back + line.ljust(self._width) + end)
-        sys.stdout.flush()
+        with suppress(AttributeError, OSError, ValueError):  # no output, or a closed one
+            sys.stdout.write(_encodable(back + line.ljust(self._width) + end))
+            sys.stdout.flush()
         self._width = 0 if end else len(line)
 
     def _bar(self, step: int) -> str:
@@ -60,6 +64,26 @@ class Progbar:
         return f" {_seconds(passed)} {_seconds(passed / max(self._step, 1))}/step"
 
 
+def _is_terminal() -> bool:
+    with suppress(AttributeError, OSError, ValueError):
+        return sys.stdout.isatty()
+    return False
+
+
+def _encodable(text: str) -> str:
+    """A text in characters that the output has.
+
+    >>> _encodable("━─") in ("━─", "=-")
+    True
+    """
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    try:
+        text.encode(encoding)
+        return text
+    except UnicodeEncodeError:
+        return text.translate(_PLAIN).encode(encoding, "replace").decode(encoding)
+
+
 def _seconds(value: float) -> str:
     """A duration in a readable unit.
 
@@ -72,9 +96,13 @@ def _seconds(value: float) -> str:
 
 
 def _text(values: Mapping[str, float]) -> str:
-    """Loss and metrics; small ones in scientific notation."""
+    """Loss and metrics; small ones in scientific notation. What callbacks add may be no number."""
     parts = (
-        f"{name}: {value:.4f}" if abs(value) > 1e-3 else f"{name}: {value:.4e}"
+        f"{name}: {value}"
+        if not isinstance(value, Real)
+        else f"{name}: {value:.4f}"
+        if abs(value) > 1e-3
+        else f"{name}: {value:.4e}"
         for name, value in values.items()
     )
     return "".join(f" - {part}" for part in parts)

@@ -95,7 +95,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         "use LearningRateScheduler": "ReduceLROnPlateau",
         "use the History that fit() returns": "CSVLogger RemoteMonitor TensorBoard",
         "derive a class from Callback": "LambdaCallback",
-        "set self.model.stop_training in on_epoch_end of a Callback": "TerminateOnNaN",
+        "leave it out: fit() raises a FloatingPointError": "TerminateOnNaN",
     },
     "losses": {
         "use MeanSquaredError or MeanAbsoluteError": (

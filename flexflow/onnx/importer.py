@@ -3,19 +3,19 @@ supported."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, inliner, numpy_helper
+from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from flexflow.core import FFModel, FlexFlowError, Tensor
 from flexflow.core.types import DTYPE_NAMES
 from flexflow.onnx import elementwise, layers, rows, shapes
 from flexflow.onnx.builder import Builder, Constant, Missing
+from flexflow.onnx.file import File, node_name, place
 from flexflow.onnx.rows import UnsupportedError
 
 # Importing a family of rows fills the table.
@@ -30,78 +30,6 @@ _RANDOM = (
     "RandomUniform",
     "RandomUniformLike",
 )
-# How PyTorch's exporter marks what was a parameter and what was a buffer.
-_KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
-
-
-def read(path: str | os.PathLike[str]) -> onnx.ModelProto:
-    """Read a file, and the data beside it.
-
-    Raises:
-        ValueError: it is empty, damaged or no ONNX file. OSError: it cannot be read.
-    """
-    if not isinstance(path, (str, os.PathLike)):
-        raise TypeError(
-            f"ONNXModel: filename is {type(path).__name__}, expected a path or a ModelProto"
-        )
-    remedy = "expected a file as torch.onnx.export() or onnx.save() writes it; export it anew"
-    try:
-        proto = onnx.load(path)
-    except OSError:
-        raise
-    except Exception as error:  # of protobuf, of its text and JSON forms, of onnx
-        raise ValueError(f"ONNXModel: {path} cannot be read: {error}; {remedy}") from error
-    if not proto.graph.output:
-        state = "is empty" if os.path.getsize(path) == 0 else "holds no graph with a result"
-        raise ValueError(f"ONNXModel: {path} {state}; {remedy}")
-    return proto
-
-
-class File:
-    """What a file holds.
-
-    Attributes:
-        graph: its graph, local functions expanded. opset: the version of its operator set.
-        constants: its initializers by name.
-        inputs: the extents of the inputs that have no initializer, by name. types: their types.
-        outputs: the names of its results.
-    """
-
-    def __init__(self, proto: onnx.ModelProto, frozen: Collection[str]) -> None:
-        if proto.functions:
-            proto = inliner.inline_local_functions(proto)
-        self.graph = proto.graph
-        self.opset = next((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), 1)
-        self.constants = {
-            one.name: Constant(one.name, numpy_helper.to_array(one), True, learnt)
-            for one, learnt in self._initializers(frozen)
-        }
-        free = [one for one in self.graph.input if one.name not in self.constants]
-        self.inputs = {one.name: _extents(one) for one in free}
-        self.types = {
-            one.name: elementwise.TYPES.get(one.type.tensor_type.elem_type) for one in free
-        }
-        self.outputs = [one.name for one in self.graph.output]
-
-    def _initializers(self, frozen: Collection[str]) -> Any:
-        names = {one.name for one in self.graph.initializer}
-        if not names.issuperset(frozen):
-            raise ValueError(f"ONNXModel: frozen names no initializer: {set(frozen) - names}")
-        kinds = {
-            info.name: entry.value
-            for info in (*self.graph.value_info, *self.graph.input)
-            for entry in getattr(info, "metadata_props", ())
-            if entry.key == _KIND
-        }
-        marks = {"PARAMETER": True, "BUFFER": False}
-        for one in self.graph.initializer:
-            yield one, False if one.name in frozen else marks.get(kinds.get(one.name, ""))
-
-
-def _extents(info: onnx.ValueInfoProto) -> tuple[int | str, ...]:
-    """The extents of an input; those left open by name, or as "?"."""
-    dims = info.type.tensor_type.shape.dim
-    return tuple(d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in dims)
 
 
 class Importer:
@@ -116,7 +44,7 @@ class Importer:
     def run(self, inputs: Mapping[str, Tensor]) -> tuple[list[Tensor], dict[str, Tensor]]:
         """See ONNXModel: the results, and the weights by name."""
         self._take(inputs)
-        for node in self._file.graph.node:
+        for node in self._file.nodes:
             results = self._results(node)
             self._values.update(zip(node.output, results))
             self._values[""] = None  # a result that is left out has no name either
@@ -134,6 +62,11 @@ class Importer:
 
     def _take(self, inputs: Mapping[str, Tensor]) -> None:
         expected = self._file.inputs
+        if not isinstance(inputs, Mapping):
+            raise TypeError(
+                f"apply: input_dict is {type(inputs).__name__}, expected a dict of tensors for "
+                f"{sorted(expected)}"
+            )
         if set(inputs) != set(expected):
             raise ValueError(
                 f"apply: got tensors for {sorted(inputs)}, expected {sorted(expected)}; "
@@ -151,7 +84,8 @@ class Importer:
             self._values[name] = tensor
 
     def _check_extents(self, name: str, got: Sequence[int], expected: Sequence[int | str]) -> None:
-        fits = [isinstance(size, str) or size in (0, n) for n, size in zip(got, expected)]
+        # Some exporters write 0 or -1 for an extent that is open.
+        fits = [isinstance(size, str) or size <= 0 or size == n for n, size in zip(got, expected)]
         if len(got) != len(expected) or not all(fits):
             raise ValueError(
                 f"apply: input '{name}' is of shape {tuple(got)}, expected {tuple(expected)}; "
@@ -163,21 +97,20 @@ class Importer:
     def _results(self, node: onnx.NodeProto) -> Sequence[Any]:
         """The values of a node's outputs, Missing where there is none; then the list of problems
         says why."""
-        place = f"{node.op_type} '{node.name or node.output[0]}'"
-        self._builder.name = node.name or node.output[0]
-        self._builder.outputs = sum(1 for name in node.output if name)
-        inputs = [self._values[name] for name in node.input]
+        self._builder.name = node_name(node)
+        self._builder.outputs = sum(1 for one in node.output if one)
+        inputs = [self._values[one] for one in node.input]
         missing = [one for one in inputs if isinstance(one, Missing)]
         try:
             if self._is_constant(node, inputs):
                 return [Missing(constant=True)] * len(node.output) if missing else self._fold(node)
             results = self._lower(node, inputs, missing)
         except UnsupportedError as error:
-            self._problems.append(f"{place}: {error}")
+            self._problems.append(f"{place(node)}: {error}")
             return [Missing()] * len(node.output)
         except (ValueError, TypeError, FlexFlowError) as error:
-            raise type(error)(f"{place}: {error}") from error
-        rest = [Missing(f"output '{name}' of {place}") for name in node.output[len(results) :]]
+            raise type(error)(f"{place(node)}: {error}") from error
+        rest = [Missing(f"output '{one}' of {place(node)}") for one in node.output[len(results) :]]
         return [*results, *rest]
 
     def _lower(

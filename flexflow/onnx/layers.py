@@ -116,6 +116,11 @@ def conv(
     strides: Sequence[int] | None = None,
 ) -> Tensor:
     out_channels, _, *kernel = shape(weight)
+    if kernel_shape is not None and list(kernel_shape) != kernel:
+        raise ValueError(
+            f"kernel_shape={list(kernel_shape)}, but the weight's windows are {kernel}; "
+            "export the file anew"
+        )
     weights = [b.weight(one) for one in (weight, bias) if one is not None]
     return b.op(
         "conv2d",

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from flexflow.core import FFModel, Tensor
+from flexflow.core.checks import boolean
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -34,8 +35,10 @@ class ONNXModel:
     Raises:
         ImportError: the onnx package is not installed.
         FileNotFoundError: there is no such file.
-        ValueError: the file is empty, damaged or no ONNX file.
+        ValueError: the file is empty, damaged or no ONNX file, or its graph cannot be computed: a
+            name that nothing gives, or that is given twice, or a cycle.
         TypeError: ``filename`` is neither a path nor a ModelProto.
+        NotImplementedError: the file's operator set is newer than this front end.
 
     Attributes:
         inputs: the names that ``apply`` expects, each with its extents; a string is an extent left
@@ -78,11 +81,11 @@ class ONNXModel:
             raise ImportError(
                 "flexflow.onnx needs the onnx package: pip install 'flexflow[onnx]'"
             ) from error
-        from flexflow.onnx.importer import File, read
+        from flexflow.onnx.file import File, read
 
         proto = filename if isinstance(filename, onnx.ModelProto) else read(filename)
         self._file = File(proto, frozen)
-        self._training = training
+        self._training = None if training is None else boolean(training, "ONNXModel: training")
         self.inputs = self._file.inputs
         self.outputs = self._file.outputs
         self.weights: dict[str, Tensor] = {}
@@ -110,6 +113,10 @@ class ONNXModel:
         """
         from flexflow.onnx.importer import Importer
 
+        if not isinstance(ffmodel, FFModel):
+            raise TypeError(
+                f"apply: ffmodel is {type(ffmodel).__name__}, expected an FFModel to add to"
+            )
         importer = Importer(self._file, ffmodel, self._training)
         results, self.weights = importer.run(input_dict)
         return results[0] if len(results) == 1 else results

@@ -21,6 +21,9 @@ from typing import Any, Callable
 
 Lower = Callable[..., Any]
 
+# The last version of the operator set that the rows were compared with.
+NEWEST_OPSET = 28
+
 
 class UnsupportedError(Exception):
     """An operator or an argument of one that cannot be lowered; the message says which and why."""
@@ -43,11 +46,17 @@ class Row:
             elif name in self.only and value not in self.only[name]:
                 allowed = " or ".join(map(repr, self.only[name]))
                 yield f"{name}={value!r}, but only {allowed} is supported"
-        by_position = [p for p in known.values() if p.kind is not p.KEYWORD_ONLY]
-        if not any(p.kind is p.VAR_POSITIONAL for p in by_position) and len(inputs) >= len(
-            by_position
-        ):
-            yield f"{len(inputs)} inputs, expected at most {len(by_position) - 1}"
+        needed = [name for name, p in known.items() if p.default is p.empty]
+        for name in needed:
+            if known[name].kind is inspect.Parameter.KEYWORD_ONLY and name not in attributes:
+                yield f"attribute {name} is missing"
+        by_position = [p for p in known.values() if p.kind is not p.KEYWORD_ONLY][1:]
+        any_number = any(p.kind is p.VAR_POSITIONAL for p in by_position)
+        least = 1 if any_number else sum(p.name in needed for p in by_position)
+        if len(inputs) < least or any(one is None for one in inputs[:least]):
+            yield f"{sum(one is not None for one in inputs)} inputs, expected at least {least}"
+        elif not any_number and len(inputs) > len(by_position):
+            yield f"{len(inputs)} inputs, expected at most {len(by_position)}"
 
 
 ROWS: dict[str, list[Row]] = {}

@@ -78,6 +78,7 @@ class Builder:
     Attributes:
         name: of the node that is being lowered; the operator that gives its result is called so,
             and those on the way to it ``name/operator``.
+        training: the mode of the module in whose code the node stands.
     """
 
     def __init__(self, ffmodel: FFModel, names: dict[int, str]) -> None:
@@ -87,6 +88,7 @@ class Builder:
             names: what PyTorch's tensors are called, by ``id``.
         """
         self.name = ""
+        self.training = True
         self._ffmodel = ffmodel
         self._names = names
         # By id: the tensor here, and PyTorch's own, which is kept so that its id stays its own.

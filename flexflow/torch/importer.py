@@ -3,57 +3,20 @@
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Callable
 
 import torch
 from torch import fx, nn
 
 from flexflow.core import FFModel, FlexFlowError, Tensor
 from flexflow.torch import elementwise, inplace, layers, reductions, shapes
-from flexflow.torch.builder import Builder, Missing
+from flexflow.torch.builder import Builder, Missing, dtype, is_tensor
 from flexflow.torch.rows import FUNCTIONS, METHODS, MODULES, Row, UnsupportedError, module_arguments
+from flexflow.torch.tracing import Draws, unseen
 
 # Importing a family of rows fills the tables.
 FAMILIES = (elementwise, layers, reductions, shapes)
-
-
-class _BufferTracer(fx.Tracer):
-    """Records what is done to buffers. Without it, code that changes one does so while it is being
-    traced, and a buffer cannot be cut to a traced size."""
-
-    proxy_buffer_attributes = True
-
-
-def trace(model: nn.Module) -> fx.GraphModule:
-    """The module as a graph of calls.
-
-    Raises:
-        ValueError: torch.fx cannot trace it.
-    """
-    if isinstance(model, fx.GraphModule):
-        return model
-    # torch.fx looks into the outermost module, even into a layer; in another module it is a call.
-    within = nn.Sequential(OrderedDict([(type(model).__name__, model)]))
-    try:
-        return _trace(within if type(model) in MODULES else model, _BufferTracer())
-    except Exception:  # whatever the module's code raises on a stand-in for a tensor
-        pass
-    try:  # code that decides by a buffer's values or shape
-        return _trace(model, fx.Tracer())
-    except Exception as error:
-        if fx.Tracer().is_leaf_module(model, ""):  # PyTorch's own: there is no such operator here
-            return _trace(within, fx.Tracer())
-        raise ValueError(
-            f"{type(model).__name__}: torch.fx cannot trace it: {error}. A module whose Python "
-            "code depends on values or sizes of tensors must be traced by hand: pass a GraphModule"
-        ) from error
-
-
-def _trace(model: nn.Module, tracer: fx.Tracer) -> fx.GraphModule:
-    graph = tracer.trace(model)
-    return fx.GraphModule(tracer.root, graph, type(model).__name__)
 
 
 class Importer:
@@ -66,12 +29,13 @@ class Importer:
             root: the module as it was traced.
         """
         self._root = root
+        self._modules = dict(model.named_modules())
         named = [*model.named_buffers(), *model.named_parameters()]
         self._state = dict(named)
         self._names = {id(tensor): name for name, tensor in named}
         self._builder = Builder(ffmodel, self._names)
         self._values: dict[fx.Node, Any] = {}
-        self._problems: list[str] = []
+        self._problems = [f"{place}: {what}" for place, what in unseen(model, root)]
 
     def run(self, inputs: list[Tensor], verbose: bool) -> tuple[list[Tensor], dict[str, Tensor]]:
         """See PyTorchModel: the outputs, and the weights by name."""
@@ -112,7 +76,7 @@ class Importer:
 
     def _outputs(self, node: fx.Node) -> list[Tensor]:
         outputs = []
-        for value in _leaves(self._operands(node.args)):
+        for value in map(_scalar, _leaves(self._operands(node.args))):
             if isinstance(value, Missing):
                 if value.reason:
                     self._report("the module's result", value.reason)
@@ -126,8 +90,9 @@ class Importer:
     def _value(self, node: fx.Node) -> Any:
         """The value of a node, or Missing when it has none; then the list of problems says why."""
         if node.op == "get_attr":
-            return _scalar(_attribute(self._root, str(node.target)))
+            return _attribute(self._root, str(node.target))
         self._builder.name = str(node.target) if node.op == "call_module" else node.name
+        self._builder.training = self._modules.get(_owner(node), self._modules[""]).training
         try:
             return self._fold(node) if self._is_constant(node) else self._lower(node)
         except UnsupportedError as error:
@@ -142,7 +107,8 @@ class Importer:
         given = {}
         if node.op == "call_module":
             given = module_arguments(row, self._root.get_submodule(str(node.target)))
-        bound = row.bind(self._operands(node.args), {**given, **self._operands(node.kwargs)})
+        args, kwargs = self._operands(node.args, _scalar), self._operands(node.kwargs, _scalar)
+        bound = row.bind(args, {**given, **kwargs})
         refusals = list(row.refusals(bound))
         missing = self._missing(node)
         refusals += [one.reason for one in missing if one.reason]
@@ -150,9 +116,13 @@ class Importer:
             raise UnsupportedError("; ".join(refusals))
         if missing:
             return Missing(constant=shapes.is_question(row, bound.arguments))
+        target = bound.args[0]
+        if not (inplace.is_inplace(node) and is_tensor(target)):
+            return row.lower(self._builder, *bound.args, **bound.kwargs)
+        same = inplace.changed(node, target)
         value = row.lower(self._builder, *bound.args, **bound.kwargs)
-        if inplace.is_inplace(node):
-            self._values[inplace.changed(node, bound.args[0])] = value
+        value = self._builder.cast(value, dtype(target))
+        self._values.update(dict.fromkeys(same, value))
         return value
 
     def _row(self, node: fx.Node) -> Row:
@@ -183,24 +153,28 @@ class Importer:
         args, kwargs = self._operands(node.args), self._operands(node.kwargs)
         if self._missing(node):
             return Missing(constant=True)
-        if inplace.is_inplace(node):
-            inplace.changed(node, args[0])
-        state = torch.get_rng_state()
-        if node.op == "call_method":
-            value = getattr(args[0], str(node.target))(*args[1:], **kwargs)
-        else:
-            value = node.target(*args, **kwargs)  # type: ignore[operator]
-        if not torch.equal(state, torch.get_rng_state()):
-            torch.set_rng_state(state)
+        same: list[fx.Node] = []
+        if inplace.is_inplace(node) and is_tensor(args[0]):
+            same = inplace.changed(node, args[0])
+            args = (args[0].clone(), *args[1:])
+        with Draws() as draws:
+            if node.op == "call_method":
+                value = getattr(args[0], str(node.target))(*args[1:], **kwargs)
+            else:
+                value = node.target(*args, **kwargs)  # type: ignore[operator]
+        if draws.names:
             raise UnsupportedError("it draws random numbers, which would be the same in every step")
         if isinstance(value, torch.Tensor):
             self._names[id(value)] = node.name
-        return _scalar(value)
+        self._values.update(dict.fromkeys(same, value))
+        return value
 
     # ---- common ----
-    def _operands(self, arguments: Any) -> Any:
+    def _operands(self, arguments: Any, form: Callable[[Any], Any] = lambda one: one) -> Any:
+        """Arguments of a call, each node's value in the place of the node, in a form."""
+
         def value(one: Any) -> Any:
-            return self._values[one] if isinstance(one, fx.Node) else one
+            return form(self._values[one]) if isinstance(one, fx.Node) else one
 
         return fx.node.map_aggregate(arguments, value)
 
@@ -234,12 +208,16 @@ def _attribute(root: nn.Module, target: str) -> Any:
     return functools.reduce(getattr, target.split("."), root)
 
 
+def _owner(node: fx.Node) -> str:
+    """The name of the module in whose code a call stands; empty for the outermost one."""
+    return next(reversed(node.meta.get("nn_module_stack", {"": None})), "")
+
+
 def _place(node: fx.Node, root: nn.Module) -> str:
     """What a call is and where in the module it stands."""
     if node.op == "call_module":
         return f"{type(root.get_submodule(str(node.target))).__name__} '{node.target}'"
-    owners = list(node.meta.get("nn_module_stack", ()))
-    where = f" in '{owners[-1]}'" if owners and owners[-1] else ""
+    where = f" in '{_owner(node)}'" if _owner(node) else ""
     if node.op == "call_method":
         return f"Tensor.{node.target}() '{node.name}'{where}"
     module = str(getattr(node.target, "__module__", None) or "torch").lstrip("_")

@@ -266,7 +266,7 @@ def embedding_bag(
     return b.op("embedding", input, weight, aggr=aggr, **_table(weight))
 
 
-@lowers(fn.dropout, nn.Dropout)
+@lowers(nn.Dropout)
 def dropout(
     b: Builder, input: Value, p: float = 0.5, training: bool = True, inplace: bool = False
 ) -> Value:
@@ -275,3 +275,16 @@ def dropout(
     if p == 1:
         raise UnsupportedError("p=1: everything is dropped, and nothing is learnt")
     return b.op("dropout", input, rate=p)
+
+
+@lowers(fn.dropout)
+def functional_dropout(
+    b: Builder, input: Value, p: float = 0.5, training: bool | None = None, inplace: bool = False
+) -> Value:
+    # PyTorch's default is True, whatever the module's mode is.
+    if p and (training is None or (training and not b.training)):
+        raise UnsupportedError(
+            "it drops in eval() mode, too, and here it would in training only; "
+            "pass training=self.training"
+        )
+    return dropout(b, input, p, bool(training), inplace)

@@ -24,7 +24,8 @@ class PyTorchModel:
     frozen BatchNorm stays frozen.
 
     Args:
-        model: a ``torch.nn.Module`` that torch.fx can trace, or a ``torch.fx.GraphModule``.
+        model: a ``torch.nn.Module`` that torch.fx can trace, or a ``torch.fx.GraphModule``. (In
+            one from ``torch.fx.symbolic_trace()``, ``x += y`` has become ``x = x + y``.)
 
     Raises:
         ImportError: PyTorch is not installed.
@@ -59,7 +60,7 @@ class PyTorchModel:
             ) from error
         if not isinstance(model, torch.nn.Module):
             raise TypeError(f"PyTorchModel: got {model!r}, expected a torch.nn.Module")
-        from flexflow.torch.importer import trace
+        from flexflow.torch.tracing import trace
 
         self.model = model
         self._traced = trace(model)
@@ -95,6 +96,10 @@ class PyTorchModel:
         """
         from flexflow.torch.importer import Importer
 
+        if not isinstance(ffmodel, FFModel):
+            raise TypeError(
+                f"torch_to_ff: ffmodel is {type(ffmodel).__name__}, expected an FFModel to add to"
+            )
         importer = Importer(self.model, self._traced, ffmodel)
         inputs = [input_tensors] if isinstance(input_tensors, Tensor) else input_tensors
         if not isinstance(inputs, (list, tuple)):

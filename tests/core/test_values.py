@@ -349,3 +349,14 @@ def test_repr() -> None:
     assert repr(layer) == "<Op 0 hidden: linear>"
     assert repr(layer.get_output_tensor()) == "<Tensor hidden: DT_FLOAT [8, 6]>"
     assert repr(layer.get_weight_tensor()) == "<Parameter hidden/kernel: DT_FLOAT [6, 4]>"
+
+
+def test_a_weight_can_be_the_output() -> None:
+    """In inference mode dropout passes on what it gets, here a weight that no operator reads."""
+    model = FFModel(FFConfig())
+    scale = model.create_parameter([], "float32", name="scale")
+    scale.set_weights(model, np.float32(3))
+    y = model.dropout(scale, 0.5)
+    model.compile(comp_mode=CompMode.INFERENCE, output=y)
+    model.forward()
+    assert y.get_tensor() == 3

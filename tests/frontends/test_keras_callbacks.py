@@ -4,6 +4,7 @@ epochs.
 
 from __future__ import annotations
 
+import io
 from enum import Enum
 from typing import Any
 
@@ -283,3 +284,51 @@ def test_a_terminal_sees_the_bar_move(
     assert len(states) == 3
     assert states[0].startswith(" 3/10 ━━━━━━──────────────") and "loss: 0.5000" in states[0]
     assert "loss: 5.0000e-05" in states[1] and states[2].rstrip("\n ").endswith("loss: 0.2500")
+
+
+class Unwilling:
+    """An output that has nothing but write, which fails."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError("closed")
+
+
+def closed() -> io.StringIO:
+    output = io.StringIO()
+    output.close()
+    return output
+
+
+@pytest.mark.parametrize("output", [None, Unwilling(), closed()], ids=["none", "pipe", "closed"])
+def test_output_that_fails_does_not_end_training(
+    output: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = model_of_a_line()
+    stop = callbacks.EarlyStopping("loss", verbose=1, min_delta=1e9, restore_best_weights=True)
+    rate = callbacks.LearningRateScheduler(lambda epoch: 0.1, verbose=1)
+    monkeypatch.setattr("sys.stdout", output)
+    history = model.fit(X, Y, epochs=3, callbacks=[stop, rate])
+    model.evaluate(X, Y)
+    model.predict(X)
+    model.summary()
+    monkeypatch.undo()
+    assert history.epoch == [0, 1]
+
+
+def test_an_output_of_ascii_shows_another_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = io.TextIOWrapper(io.BytesIO(), "ascii")
+    model = model_of_a_line()
+    monkeypatch.setattr("sys.stdout", output)
+    model.fit(X, Y)
+    monkeypatch.undo()
+    output.seek(0)
+    assert "1/1 ====================" in output.read()
+
+
+def test_logs_that_are_no_numbers_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    class Note(callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            logs["note"] = "good"
+
+    model_of_a_line().fit(X, Y, callbacks=[Note()])
+    assert " - note: good" in capsys.readouterr().out

@@ -5,6 +5,8 @@ came and what to do.
 
 from __future__ import annotations
 
+import io
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -106,10 +108,24 @@ LAYERS: dict[str, Row] = {
         lambda: layers.Conv2D(2, 5)(Input((1, 28, 28))), ValueError, "larger than the image.*set_image_data_format"
     ),
     "pool larger than the image": (lambda: layers.MaxPooling2D(9)(Input((8, 8, 1))), ValueError, "larger than the image"),
-    "dropout rate": (lambda: layers.Dropout(1.0), ValueError, r"rate=1.0, expected a number in \[0, 1\)"),
+    "dropout rate": (lambda: layers.Dropout(1.0), ValueError, "rate: got 1.0, expected a finite number of at least 0 and below 1"),
+    "dropout rate as text": (lambda: layers.Dropout("0.5"), TypeError, "rate: got '0.5', expected a finite number"),
+    "use_bias": (lambda: layers.Dense(2, use_bias="no"), TypeError, "Dense '.*': use_bias: got 'no', expected True or False"),
+    "use_bias of images": (lambda: layers.Conv2D(2, 3, use_bias="no"), TypeError, "use_bias: got 'no'"),
+    "trainable": (lambda: layers.Dense(2, trainable="no"), TypeError, "trainable: got 'no', expected True or False"),
+    "trainable set": (lambda: setattr(layers.Dense(2), "trainable", "no"), TypeError, "trainable: got 'no'"),
+    "trainable of a model": (lambda: setattr(model(), "trainable", "no"), TypeError, "'m': trainable: got 'no'"),
+    "center": (lambda: layers.BatchNormalization(center="no"), TypeError, "center: got 'no'"),
+    "scale": (lambda: layers.LayerNormalization(scale="no"), TypeError, "scale: got 'no'"),
+    "epsilon": (lambda: layers.LayerNormalization(epsilon=0), ValueError, "epsilon=0, expected a number above 0"),
+    "epsilon as text": (lambda: layers.BatchNormalization(epsilon="x"), TypeError, "epsilon: got 'x'"),
+    "keepdims": (lambda: layers.GlobalAveragePooling2D(keepdims="no"), TypeError, "keepdims: got 'no'"),
+    "units as text": (lambda: layers.Dense("abc"), ValueError, "units='abc', expected a whole number"),
+    "units of nothing": (lambda: layers.Dense(float("nan")), ValueError, "units=nan, expected a whole number"),
+    "slope as text": (lambda: layers.LeakyReLU("0.1"), TypeError, "negative_slope: got '0.1'"),
     "dropout seed": (lambda: layers.Dropout(0.5, seed=-1), ValueError, "seed=-1"),
     "dropout noise_shape": (lambda: layers.Dropout(0.5, (1, 2)), NotImplementedError, "noise_shape"),
-    "momentum": (lambda: layers.BatchNormalization(momentum=2), ValueError, "momentum=2"),
+    "momentum": (lambda: layers.BatchNormalization(momentum=2), ValueError, "momentum: got 2, expected .* at most 1"),
     "axis of the batch": (lambda: layers.BatchNormalization(0)(Input((4,))), ValueError, "axis=0"),
     "axis in the middle": (
         lambda: layers.BatchNormalization(2)(Input((4, 5, 6))), NotImplementedError, "in the middle"
@@ -203,6 +219,10 @@ COMPILE: dict[str, Row] = {
     "amsgrad": (lambda: optimizers.Adam(amsgrad=True), NotImplementedError, "amsgrad"),
     "clipnorm": (lambda: optimizers.Adam(clipnorm=1.0), NotImplementedError, "clipnorm=1.0"),
     "optimizer argument": (lambda: optimizers.SGD(rate=1), TypeError, "unknown argument 'rate'"),
+    "from_logits": (lambda: losses.BinaryCrossentropy(from_logits="yes"), TypeError, "BinaryCrossentropy: from_logits: got 'yes'"),
+    "from_logits of ids": (lambda: losses.SparseCategoricalCrossentropy("yes"), TypeError, "from_logits: got 'yes'"),
+    "smoothing as text": (lambda: losses.CategoricalCrossentropy(label_smoothing="x"), TypeError, "label_smoothing: got 'x'"),
+    "nesterov as text": (lambda: optimizers.SGD(0.1, 0.9, nesterov="no"), TypeError, "nesterov: got 'no'"),
     "beta": (lambda: optimizers.Adam(beta_1=1.0), ValueError, "beta_1=1.0"),
 }  # fmt: skip
 
@@ -250,6 +270,24 @@ RUN: dict[str, Row] = {
     "verbose": (lambda: model().fit(X, Y, verbose=3), ValueError, "verbose=3, expected 0, 1, 2 or 'auto'"),
     "shuffle": (lambda: fit(shuffle="batch"), NotImplementedError, "shuffle='batch'"),
     "validation_split": (lambda: fit(validation_split=1.5), ValueError, "validation_split=1.5"),
+    "validation_split as text": (lambda: fit(validation_split="0.5"), TypeError, "validation_split: got '0.5'"),
+    "validation_batch_size": (
+        lambda: fit(validation_split=0.5, validation_batch_size=0), ValueError, "validation_batch_size=0, expected a whole number above 0"
+    ),
+    "steps_per_epoch of True": (lambda: fit(steps_per_epoch=True), ValueError, "steps_per_epoch=True, expected 1 to 1"),
+    "validation_freq of a fraction": (lambda: fit(validation_split=0.5, validation_freq=1.5), ValueError, "validation_freq=1.5"),
+    "validation_freq as text": (lambda: fit(validation_split=0.5, validation_freq="2"), ValueError, "validation_freq='2', expected"),
+    "validation_freq of texts": (lambda: fit(validation_freq=["2"]), ValueError, r"validation_freq=\['2'\], expected"),
+    "return_dict": (lambda: model().evaluate(X, Y, verbose=0, return_dict="no"), TypeError, "return_dict: got 'no'"),
+    "labels beyond class ids": (
+        lambda: model("sparse_categorical_crossentropy").fit(X, IDS + 1e30), ValueError, r"y holds 1e\+30, and loss .* expects class ids"
+    ),
+    "labels that are no probabilities": (
+        lambda: model("categorical_crossentropy", activation="softmax").fit(X, Y + 5), ValueError, "y holds values from 5 to 5, .*from 0 to 1"
+    ),
+    "labels below 0": (
+        lambda: model("binary_crossentropy", activation="sigmoid").evaluate(X, Y - 1), ValueError, "y holds values from -1 to -1"
+    ),
     "split leaves nothing": (lambda: model().fit(X[:1], Y[:1], validation_split=0.9), ValueError, "leaves 0 for training"),
     "validation_data": (lambda: fit(validation_data=X), ValueError, "expected a pair"),
     "validation weights": (lambda: fit(validation_data=(X, Y, X)), NotImplementedError, "sample weights"),
@@ -260,6 +298,10 @@ RUN: dict[str, Row] = {
     "schedule of a callback": (
         lambda: fit(callbacks=[callbacks.LearningRateScheduler(lambda epoch: None)]), TypeError, "returned None"
     ),
+    "patience": (lambda: callbacks.EarlyStopping(patience=-1), ValueError, "patience: got -1, expected at least 0"),
+    "min_delta": (lambda: callbacks.EarlyStopping(min_delta="x"), TypeError, "min_delta: got 'x'"),
+    "restoring": (lambda: callbacks.EarlyStopping(restore_best_weights="no"), TypeError, "restore_best_weights: got 'no'"),
+    "stop_training": (lambda: setattr(model(), "stop_training", "yes"), TypeError, "m: stop_training: got 'yes'"),
     "mode of a callback": (lambda: callbacks.EarlyStopping(mode="up"), ValueError, "mode='up'"),
     "verify without accuracy": (lambda: fit(callbacks=[callbacks.VerifyMetrics(9)]), ValueError, r"metrics=\['accuracy'\]"),
 }  # fmt: skip
@@ -276,6 +318,8 @@ REST: dict[str, Row] = {
     "activation": (lambda: activations.foo, AttributeError, "'foo'"),
     "to_categorical": (lambda: utils.to_categorical([0, 3], 3), ValueError, "from 0 to 3, expected 0 to 2"),
     "to_categorical of fractions": (lambda: utils.to_categorical([0.5]), ValueError, "whole numbers"),
+    "test_split": (lambda: datasets.digits.load_data("0.2"), TypeError, "test_split: got '0.2'"),
+    "path of mnist": (lambda: datasets.mnist.load_data(3), TypeError, "path=3, expected the name of a file"),
     "seed": (lambda: utils.set_random_seed(-1), ValueError, "-1"),
     "cifar10": (lambda: datasets.cifar10.load_data(40001), ValueError, "num_samples=40001"),
 }  # fmt: skip
@@ -310,8 +354,6 @@ def test_data_sets_say_which_file_is_missing(
 
 
 def test_data_sets_read_files_of_keras(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    import pickle
-
     monkeypatch.setenv("KERAS_HOME", str(tmp_path))
     folder = tmp_path / "datasets" / "cifar-10-batches-py"
     folder.mkdir(parents=True)
@@ -331,5 +373,70 @@ def test_data_sets_read_files_of_keras(tmp_path: Any, monkeypatch: pytest.Monkey
     assert x.shape == (2, 32, 32, 3) and y.tolist() == [[3], [4]]
     assert x[1, 2, 5, 1] == pixels.reshape(2, 3, 32, 32)[1, 1, 2, 5]
     (folder / "test_batch").write_bytes(pickle.dumps(print))
-    with pytest.raises(pickle.UnpicklingError, match="print"):
+    with pytest.raises(ValueError, match=r"test_batch is damaged.*builtins.print.*get it anew"):
         datasets.cifar10.load_data(10000)
+
+
+def npz(**arrays: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+MNIST = {"x_train": np.ones((3, 28, 28)), "y_train": IDS[:3], "x_test": np.ones((2, 28, 28)), "y_test": IDS[:2]}  # fmt: skip
+OBJECTS = np.array([{}], dtype=object)
+DAMAGED = {
+    "empty": b"",
+    "text": b"hello",
+    "half an archive": npz(**MNIST)[:500],
+    "a head of an archive": b"PK\3\4" + bytes(50),
+    "other names": npz(x=np.ones(3)),
+    "fewer labels": npz(**{**MNIST, "y_train": IDS[:2]}),
+    "objects": npz(**{**MNIST, "x_train": OBJECTS}),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_file_of_mnist(name: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    (tmp_path / "datasets").mkdir()
+    (tmp_path / "datasets" / "mnist.npz").write_bytes(DAMAGED[name])
+    with pytest.raises(ValueError, match=r"mnist.npz is damaged or another file: .*anew from http"):
+        datasets.mnist.load_data()
+
+
+def test_damaged_files_of_cifar10(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    folder = tmp_path / "datasets" / "cifar-10-batches-py"
+    folder.mkdir(parents=True)
+    with pytest.raises(FileNotFoundError, match=r"there is no .*data_batch_1; .*get the file from"):
+        datasets.cifar10.load_data(10000)
+    for content in (
+        b"",
+        b"junk",
+        pickle.dumps({}),
+        pickle.dumps([1]),
+        pickle.dumps({b"data": [1]}),
+    ):
+        (folder / "data_batch_1").write_bytes(content)
+        with pytest.raises(ValueError, match=r"data_batch_1 is damaged or another file.*anew from"):
+            datasets.cifar10.load_data(10000)
+
+
+@pytest.mark.parametrize("run", ["fit", "evaluate", "train_on_batch"])
+def test_a_loss_of_nan_ends_a_run(run: str) -> None:
+    made = model()
+    made.set_weights([np.full((4, 3), 1e30), np.zeros(3)])
+    quiet = {} if run == "train_on_batch" else {"verbose": 0}
+    with pytest.raises(
+        FloatingPointError, match=r"the loss became inf in batch 1; a smaller learn"
+    ):
+        getattr(made, run)(X + 1e10, Y, **quiet)
+
+
+@pytest.mark.filterwarnings("ignore:.*takes probabilities")
+def test_a_loss_below_zero_ends_training() -> None:
+    made = model("binary_crossentropy")
+    made.set_weights([np.zeros((4, 3)), np.full(3, 5.0)])
+    with pytest.raises((ValueError, FloatingPointError), match="the loss .*became"):
+        made.fit(X, Y, epochs=3, verbose=0)

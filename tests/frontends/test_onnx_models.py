@@ -1,3 +1,4 @@
+# ruff: noqa: E501 -- tables with a row a line
 """Files as PyTorch's exporters write them: training step by step, what is learnt, and messages."""
 
 from __future__ import annotations
@@ -389,6 +390,8 @@ def test_every_problem_is_listed() -> None:
         ([("Cast", "x", "y", {"to": 17})], "to=17, a type that FlexFlow has not"),
         ([("AveragePool", "x", "y", {"kernel_shape": [2]})], r"a window \[2\] over"),
         ([("Relu", "x x", "y", {})], "2 inputs, expected at most 1"),
+        ([("Gemm", "x", "y", {})], "Gemm 'y': 1 inputs, expected at least 2"),
+        ([("MaxPool", "x", "y", {})], "MaxPool 'y': attribute kernel_shape is missing"),
         ([("Add", "x x", "y", {"broadcast": 1})], "attribute broadcast=1 is not known"),
     ],
 )
@@ -420,6 +423,80 @@ def test_wrong_inputs() -> None:
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 32
     with pytest.raises(ValueError, match="export with dynamic_axes"):
         apply(proto)
+
+
+def broken(change: Any) -> Any:
+    """A file of one Gemm, to which something was done."""
+    node = helper.make_node("Gemm", ["x", "w"], ["y"], "fc")
+    proto = graph([node], {"w": np.ones((4, 2), np.float32)})
+    change(proto.graph)
+    return proto
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda g: g.ClearField("initializer"), "Gemm 'fc' takes 'w', which no input, initializer"),
+        (lambda g: g.node.add(op_type="Abs", input=["x"], output=["y"]), "Abs 'y' gives 'y', which Gemm 'fc' gives, too"),
+        (lambda g: g.node.add(op_type="Abs", input=["x"], output=["w"]), "gives 'w', which an input or initializer gives"),
+        (lambda g: g.node.add(op_type="Abs", input=["x"]), "Abs '' has no output"),
+        (lambda g: g.node[0].input.__setitem__(0, "y"), "Gemm 'fc' takes 'y', the result of Gemm 'fc', .*a cycle"),
+        (lambda g: g.node[0].output.__setitem__(0, "z"), "no node gives the result 'y'"),
+        (lambda g: g.ClearField("output"), "no node gives the result ''"),
+        (lambda g: setattr(g.initializer[0], "data_type", 99), "initializer 'w' of type 99 .* cannot be read"),
+        (lambda g: setattr(g.initializer[0], "raw_data", b"123"), "initializer 'w' of type 1 .* cannot be read"),
+        (lambda g: g.initializer[0].dims.__setitem__(0, -4), r"initializer 'w' has the extents \[-4, 2\]"),
+    ],
+)  # fmt: skip
+def test_a_graph_that_cannot_be_computed(change: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=f"ONNXModel: .*{message}"):
+        ONNXModel(broken(change))
+
+
+def test_nodes_in_another_order() -> None:
+    nodes = [
+        helper.make_node("Abs", ["b"], ["y"], "last"),
+        helper.make_node("Exp", ["x"], ["a"], "first"),
+        helper.make_node("Neg", ["a"], ["b"], "middle"),
+    ]
+    ffmodel, _, _ = apply(graph(nodes))
+    assert [layer.name for layer in ffmodel.get_layers().values()] == ["first", "middle", "last"]
+
+
+def test_a_newer_operator_set_is_refused() -> None:
+    proto = graph([helper.make_node("Relu", ["x"], ["y"])], opset=99)
+    with pytest.raises(NotImplementedError, match="version 99, known .* up to .*opset_version="):
+        ONNXModel(proto)
+
+
+def test_an_input_of_a_type_that_flexflow_lacks() -> None:
+    proto = graph([helper.make_node("Relu", ["x"], ["y"])])
+    proto.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
+    with pytest.raises(NotImplementedError, match="input 'x' is of ONNX's type 8"):
+        ONNXModel(proto)
+
+
+def test_a_window_that_contradicts_the_weight() -> None:
+    node = helper.make_node("Conv", ["x", "w"], ["y"], "conv", kernel_shape=[5, 5])
+    proto = graph([node], {"w": np.ones((2, 3, 3, 3), np.float32)})
+    del proto.graph.input[0].type.tensor_type.shape.dim[:]
+    for _ in range(4):
+        proto.graph.input[0].type.tensor_type.shape.dim.add(dim_param="n")
+    with pytest.raises(ValueError, match=r"Conv 'conv': kernel_shape=\[5, 5\].*are \[3, 3\]"):
+        apply(proto, [2, 3, 9, 9])
+
+
+def test_arguments_of_another_kind() -> None:
+    proto = graph([helper.make_node("Relu", ["x"], ["y"])])
+    model: Any = ONNXModel(proto)
+    with pytest.raises(TypeError, match=r"input_dict is NoneType, expected a dict .*\['x'\]"):
+        model.apply(FFModel(FFConfig()), None)
+    with pytest.raises(TypeError, match="ffmodel is NoneType"):
+        model.apply(None, {})
+    with pytest.raises(TypeError, match="training: got 'no', expected True or False"):
+        ONNXModel(proto, training="no")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="frozen is 'w', expected a list"):
+        ONNXModel(proto, frozen="w")
 
 
 def test_wrong_shapes_name_the_node() -> None:

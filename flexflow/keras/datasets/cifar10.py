@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from flexflow.keras import backend, surface
-from flexflow.keras.datasets.files import dataset_file
+from flexflow.keras.datasets.files import dataset_file, paired, reading
 
 Part = tuple[np.ndarray, np.ndarray]
 SOURCE = "https://www.cs.toronto.edu/~kriz/cifar-10-python.tar.gz (unpacked)"
@@ -26,26 +26,33 @@ def load_data(num_samples: int = 50000) -> tuple[Part, Part]:
         backend.image_data_format() is "channels_first"; labels uint8 (n, 1).
 
     Raises:
-        FileNotFoundError: there is no such folder.
-        ValueError: another number of samples.
+        FileNotFoundError: there is no such folder, or a file of it is missing.
+        ValueError: another number of samples, or a file that is damaged.
     """
-    if num_samples % _BATCH or not _BATCH <= num_samples <= 5 * _BATCH:
+    if (
+        not isinstance(num_samples, int)
+        or num_samples % _BATCH
+        or not _BATCH <= num_samples <= 5 * _BATCH
+    ):
         raise ValueError(f"cifar10: num_samples={num_samples}, expected 10000, 20000, … or 50000")
     folder = dataset_file(
         ["cifar-10-batches-py", "cifar-10-batches-py-target/cifar-10-batches-py"], SOURCE
     )
-    parts = [_load(folder / f"data_batch_{i + 1}") for i in range(num_samples // _BATCH)]
+    parts = [_load(folder, f"data_batch_{i + 1}") for i in range(num_samples // _BATCH)]
     images, labels = (np.concatenate(arrays) for arrays in zip(*parts))
-    return (images, labels), _load(folder / "test_batch")
+    return (images, labels), _load(folder, "test_batch")
 
 
-def _load(path: Path) -> Part:
-    with path.open("rb") as file:
+def _load(folder: Path, name: str) -> Part:
+    path = dataset_file([str(folder / name)], SOURCE)
+    with reading(path, SOURCE), path.open("rb") as file:
         content = _Arrays(file, encoding="bytes").load()
-    images = np.asarray(content[b"data"], dtype=np.uint8).reshape(-1, 3, 32, 32)
+        images = np.asarray(content[b"data"], dtype=np.uint8).reshape(-1, 3, 32, 32)
+        labels = np.asarray(content[b"labels"], dtype=np.uint8).reshape(-1, 1)
+        images, labels = paired(images, labels)
     if backend.image_data_format() == "channels_last":
         images = np.ascontiguousarray(images.transpose(0, 2, 3, 1))
-    return images, np.asarray(content[b"labels"], dtype=np.uint8).reshape(-1, 1)
+    return images, labels
 
 
 class _Arrays(pickle.Unpickler):
@@ -59,9 +66,7 @@ class _Arrays(pickle.Unpickler):
             ("numpy", "dtype"),
         }
         if (module, name) not in allowed:
-            raise pickle.UnpicklingError(
-                f"cifar10: the file asks for {module}.{name}, expected arrays only"
-            )
+            raise pickle.UnpicklingError(f"it asks for {module}.{name}, expected arrays only")
         return super().find_class(module, name)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from flexflow.core.checks import real
 from flexflow.keras import surface
 
 Part = tuple[np.ndarray, np.ndarray]
@@ -22,13 +23,13 @@ def load_data(test_split: float = 0.2, seed: int = 113) -> tuple[Part, Part]:
 
     Raises:
         ImportError: scikit-learn is not installed.
-        ValueError: test_split out of range.
+        ValueError: test_split out of range. TypeError: it is no number.
 
     >>> (x_train, y_train), (x_test, y_test) = load_data()
     >>> x_train.shape, y_test.shape
     ((1437, 8, 8), (360,))
     """
-    if not 0 < test_split < 1:
+    if not 0 < real(test_split, "digits: test_split") < 1:
         raise ValueError(f"digits: test_split={test_split}, expected a number between 0 and 1")
     try:
         from sklearn.datasets import load_digits  # type: ignore[import-untyped, unused-ignore]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from flexflow.keras import surface
-from flexflow.keras.datasets.files import dataset_file
+from flexflow.keras.datasets.files import dataset_file, paired, reading
 
 Part = tuple[np.ndarray, np.ndarray]
 SOURCE = "https://storage.googleapis.com/tensorflow/tf-keras-datasets/mnist.npz"
@@ -23,9 +23,12 @@ def load_data(path: str = "mnist.npz") -> tuple[Part, Part]:
 
     Raises:
         FileNotFoundError: there is no such file.
+        ValueError: it is damaged or another file.
     """
-    with np.load(dataset_file([path], SOURCE), allow_pickle=False) as file:
-        return (file["x_train"], file["y_train"]), (file["x_test"], file["y_test"])
+    place = dataset_file([path], SOURCE)
+    with reading(place, SOURCE), np.load(place, allow_pickle=False) as file:
+        train = paired(file["x_train"], file["y_train"])
+        return train, paired(file["x_test"], file["y_test"])
 
 
 __all__ = ["load_data"]

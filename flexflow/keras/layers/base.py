@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
+from flexflow.core.checks import boolean
 from flexflow.keras import backend, initializers, regularizers, surface
 from flexflow.keras.graph import KerasTensor, Node, Shape
 from flexflow.keras.variable import Variable
@@ -53,7 +54,7 @@ class Layer(surface.Explained):
         backend.refuse(kind, neutral=(None, "float32"), dtype=arguments.pop("dtype", None))
         if arguments:
             raise TypeError(f"{kind}: unknown argument {next(iter(arguments))!r}")
-        self._trainable = bool(trainable)
+        self._trainable = boolean(trainable, f"{self._who}: trainable")
         self.built = False
         self._nodes: list[weakref.ref[Node]] = []
         self._variables: list[Variable] = []
@@ -194,7 +195,7 @@ class Layer(surface.Explained):
 
     @trainable.setter
     def trainable(self, value: bool) -> None:
-        self._trainable = bool(value)
+        self._trainable = boolean(value, f"{self._who}: trainable")
 
     @property
     def weights(self) -> list[Variable]:

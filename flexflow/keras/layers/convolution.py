@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flexflow.core.checks import boolean
 from flexflow.keras import activations, backend
 from flexflow.keras.activations import ActivationLike
 from flexflow.keras.graph import Shape
@@ -86,7 +87,7 @@ class Conv2D(Layer):
         if self.filters % self.groups:
             raise ValueError(f"{self._who}: groups={groups} does not divide filters={filters}")
         self.activation = activations.get(activation, self._who)
-        self.use_bias = bool(use_bias)
+        self.use_bias = boolean(use_bias, f"{self._who}: use_bias")
         self.kernel_initializer, self.bias_initializer = kernel_initializer, bias_initializer
         self.kernel_regularizer, self.bias_regularizer = kernel_regularizer, bias_regularizer
 

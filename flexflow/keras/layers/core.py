@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 from flexflow.core import DataType
+from flexflow.core.checks import boolean, real
 from flexflow.keras import activations, backend
 from flexflow.keras.activations import ActivationLike
 from flexflow.keras.graph import Shape
@@ -16,7 +18,7 @@ from flexflow.keras.regularizers import RegularizerLike
 
 def positive(who: str, value: Any) -> int:
     """A count that must be a whole number above 0."""
-    if isinstance(value, bool) or int(value) != value or value < 1:
+    if not isinstance(value, Real) or isinstance(value, bool) or value < 1 or value % 1:
         raise ValueError(f"{who}={value!r}, expected a whole number above 0")
     return int(value)
 
@@ -70,7 +72,7 @@ class Dense(Layer):
         )
         self.units = positive(f"{self._who}: units", units)
         self.activation = activations.get(activation, self._who)
-        self.use_bias = bool(use_bias)
+        self.use_bias = boolean(use_bias, f"{self._who}: use_bias")
         self.kernel_initializer, self.bias_initializer = kernel_initializer, bias_initializer
         self.kernel_regularizer, self.bias_regularizer = kernel_regularizer, bias_regularizer
 
@@ -156,11 +158,8 @@ class ReLU(Layer):
             max_value=max_value,
         )
         backend.refuse(self._who, neutral=(0, 0.0), threshold=threshold)
-        if negative_slope < 0:
-            raise ValueError(
-                f"{self._who}: negative_slope={negative_slope}, expected a number >= 0"
-            )
-        self.max_value, self.negative_slope = max_value, float(negative_slope)
+        self.max_value = max_value
+        self.negative_slope = real(negative_slope, f"{self._who}: negative_slope", 0)
 
     def lower(self, to: Lowering, x: Value) -> Value:
         if self.negative_slope:

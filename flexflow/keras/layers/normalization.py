@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flexflow.core.checks import boolean, real
 from flexflow.keras import backend
 from flexflow.keras.graph import Shape
 from flexflow.keras.initializers import InitializerLike
@@ -12,6 +13,13 @@ from flexflow.keras.layers.core import sample_axis
 from flexflow.keras.lowering import Lowering, Value
 from flexflow.keras.regularizers import RegularizerLike
 from flexflow.keras.variable import Variable
+
+
+def _positive(who: str, value: float) -> float:
+    number = real(value, who, 0)
+    if not number:
+        raise ValueError(f"{who}={value}, expected a number above 0")
+    return number
 
 
 class BatchNormalization(Layer):
@@ -65,13 +73,11 @@ class BatchNormalization(Layer):
         )
         # Synchronized is what it always is: any split computes what one device does.
         backend.refuse(self._who, neutral=(False, True), synchronized=synchronized)
-        if not 0 <= momentum <= 1:
-            raise ValueError(f"{self._who}: momentum={momentum}, expected a number in [0, 1]")
-        if not epsilon > 0:
-            raise ValueError(f"{self._who}: epsilon={epsilon}, expected a number above 0")
         self.axis = axis[0] if isinstance(axis, (list, tuple)) and len(axis) == 1 else axis
-        self.momentum, self.epsilon = float(momentum), float(epsilon)
-        self.center, self.scale = bool(center), bool(scale)
+        self.momentum = real(momentum, f"{self._who}: momentum", 0, most=1)
+        self.epsilon = _positive(f"{self._who}: epsilon", epsilon)
+        self.center = boolean(center, f"{self._who}: center")
+        self.scale = boolean(scale, f"{self._who}: scale")
         self._initializers = (
             gamma_initializer,
             beta_initializer,
@@ -166,10 +172,10 @@ class LayerNormalization(Layer):
         backend.refuse(
             self._who, beta_constraint=beta_constraint, gamma_constraint=gamma_constraint
         )
-        if not epsilon > 0:
-            raise ValueError(f"{self._who}: epsilon={epsilon}, expected a number above 0")
         self.axis = list(axis) if isinstance(axis, (list, tuple)) else [axis]
-        self.epsilon, self.center, self.scale = float(epsilon), bool(center), bool(scale)
+        self.epsilon = _positive(f"{self._who}: epsilon", epsilon)
+        self.center = boolean(center, f"{self._who}: center")
+        self.scale = boolean(scale, f"{self._who}: scale")
         self._initializers = (gamma_initializer, beta_initializer)
         self._regularizers = (gamma_regularizer, beta_regularizer)
 

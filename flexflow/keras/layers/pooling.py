@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from flexflow.core.checks import boolean
 from flexflow.keras import backend
 from flexflow.keras.graph import Shape
 from flexflow.keras.layers import windows
@@ -116,7 +117,7 @@ class GlobalAveragePooling2D(Layer):
     ) -> None:
         super().__init__(**arguments)
         self.data_format = backend.data_format_or_default(data_format, self._who)
-        self.keepdims = bool(keepdims)
+        self.keepdims = boolean(keepdims, f"{self._who}: keepdims")
 
     def compute_output_shape(self, input_shape: Shape) -> Shape:
         channels = windows.split_image(input_shape, self.data_format)[1]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from flexflow.core.checks import real
 from flexflow.keras import backend
 from flexflow.keras.layers.base import Layer
 from flexflow.keras.lowering import Lowering, Value
@@ -20,7 +21,7 @@ class Dropout(Layer):
             other.
 
     Raises:
-        ValueError: rate out of range.
+        ValueError: rate out of range. TypeError: it is no number.
 
     >>> from flexflow.keras import Input
     >>> Dropout(0.5)(Input((3,))).shape
@@ -32,11 +33,9 @@ class Dropout(Layer):
     ) -> None:
         super().__init__(**arguments)
         backend.refuse(self._who, noise_shape=noise_shape)
-        if not 0 <= rate < 1:
-            raise ValueError(f"{self._who}: rate={rate}, expected a number in [0, 1)")
         if seed is not None and (type(seed) is not int or seed < 0):
             raise ValueError(f"{self._who}: seed={seed!r}, expected a whole number >= 0 or None")
-        self.rate = float(rate)
+        self.rate = real(rate, f"{self._who}: rate", 0, 1)
         self.seed = backend.next_seed() if seed is None else seed
 
     def lower(self, to: Lowering, x: Value) -> Value:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Union
 
 import numpy as np
 
 from flexflow.core import FFConfig
+from flexflow.core.checks import boolean
 from flexflow.keras.models.data import Arrays
 
 Verbose = Union[int, str]
 Values = Union[float, list[float], dict[str, float]]
 
 
-def batch_size(who: str, batch_size: int | None) -> int:
+def batch_size(who: str, batch_size: int | None, name: str = "batch_size") -> int:
     if batch_size is None:
         config = FFConfig()
         return config.batch_size if config.given("batch_size") else 32
@@ -23,7 +24,7 @@ def batch_size(who: str, batch_size: int | None) -> int:
         or not isinstance(batch_size, (int, np.integer))
         or batch_size < 1
     ):
-        raise ValueError(f"{who}: batch_size={batch_size!r}, expected a whole number above 0")
+        raise ValueError(f"{who}: {name}={batch_size!r}, expected a whole number above 0")
     return int(batch_size)
 
 
@@ -38,7 +39,11 @@ def steps(who: str, steps: int | None, arrays: Arrays, batch_size: int) -> int:
     batches = arrays.batches(batch_size)
     if steps is None:
         return batches
-    if not isinstance(steps, (int, np.integer)) or not 1 <= steps <= batches:
+    if (
+        isinstance(steps, bool)
+        or not isinstance(steps, (int, np.integer))
+        or not 1 <= steps <= batches
+    ):
         raise ValueError(
             f"{who}={steps!r}, expected 1 to {batches}, "
             f"the batches of {batch_size} in {arrays.rows} samples"
@@ -52,15 +57,20 @@ def verbosity(verbose: Verbose) -> int:
     return 1 if verbose == "auto" else int(verbose)
 
 
-def is_due(epoch: int, frequency: int | Iterable[int]) -> bool:
-    """Whether to validate after an epoch, counted from 1."""
-    if isinstance(frequency, int) and frequency > 0:
-        return epoch % frequency == 0
-    if not isinstance(frequency, Iterable):
-        raise ValueError(
-            f"validation_freq={frequency!r}, expected a whole number above 0 or a list of epochs"
-        )
-    return epoch in frequency
+def due_epochs(who: str, frequency: int | Iterable[int], epochs: range) -> Collection[int]:
+    """The epochs, counted from 0, after which to validate."""
+    single = isinstance(frequency, (int, np.integer))
+    given = [frequency] if single or isinstance(frequency, str) else frequency
+    numbers = list(given) if isinstance(given, Iterable) else [given]
+    for one in numbers:
+        if isinstance(one, bool) or not isinstance(one, (int, np.integer)) or one < single:
+            raise ValueError(
+                f"{who}: validation_freq={frequency!r}, expected a whole number above 0 or a list "
+                "of epochs"
+            )
+    if single:
+        return {epoch for epoch in epochs if (epoch + 1) % numbers[0] == 0}
+    return {number - 1 for number in numbers}
 
 
 def pair(who: str, data: Any) -> tuple[Any, Any]:
@@ -76,7 +86,7 @@ def pair(who: str, data: Any) -> tuple[Any, Any]:
 
 def packed(logs: dict[str, float], return_dict: bool) -> Values:
     """Logs as Keras returns them."""
-    if return_dict:
+    if boolean(return_dict, "return_dict"):
         return dict(logs)
     values = list(logs.values())
     return values[0] if len(values) == 1 else values

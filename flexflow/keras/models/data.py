@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from flexflow.core.checks import real
 from flexflow.keras.graph import KerasTensor
 from flexflow.keras.losses import CategoricalCrossentropy, Loss
 
@@ -43,7 +44,7 @@ class Arrays(NamedTuple):
         Raises:
             ValueError: share out of range, or too few rows for two parts.
         """
-        if not 0 < share < 1:
+        if not 0 < real(share, f"{who}: validation_split") < 1:
             raise ValueError(
                 f"{who}: validation_split={share!r}, expected a number between 0 and 1"
             )
@@ -194,5 +195,15 @@ def _labels(who: str, y: Any, output: tuple[Any, ...], loss: Loss) -> np.ndarray
     if loss.class_ids and labels.dtype.kind == "f":
         if not np.array_equal(labels, np.floor(labels)):
             raise ValueError(f"{who}: y has fractions, and loss {loss.name!r} expects class ids")
+        if labels.size and np.abs(labels).max() >= 2**31:
+            raise ValueError(
+                f"{who}: y holds {labels.flat[np.abs(labels).argmax()]:g}, and loss {loss.name!r} "
+                "expects class ids"
+            )
         labels = labels.astype(np.int64)
+    if loss.probabilities and labels.size and not 0 <= labels.min() <= labels.max() <= 1:
+        raise ValueError(
+            f"{who}: y holds values from {labels.min():g} to {labels.max():g}, and loss "
+            f"{loss.name!r} expects probabilities, from 0 to 1"
+        )
     return labels

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, Union
 
+from flexflow.core.checks import boolean
 from flexflow.keras.graph import Graph, KerasTensor, Node, Shape
 from flexflow.keras.layers.base import Layer
 from flexflow.keras.lowering import Lowering, Value
@@ -206,7 +207,7 @@ class Model(Trainer, Layer):
 
     @trainable.setter
     def trainable(self, value: bool) -> None:
-        self._trainable = bool(value)
+        self._trainable = boolean(value, f"{self._who}: trainable")
         if self._graph is not None:
             for layer in self._graph.layers:
                 layer.trainable = value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -160,8 +161,26 @@ class Program:
             self.ff.reset_metrics()
             progress = next(self.ff.run(step, feed.data, 1 if single else feed.steps - batches))
             batches += progress.steps
-            means.add(self.ff.get_perf_metrics(), penalty)
+            measured = self.ff.get_perf_metrics()
+            self._check_loss(step, measured.loss, batches - progress.steps, batches)
+            means.add(measured, penalty)
             yield Slice(batches, means.logs(self.settings.metrics))
+
+    def _check_loss(self, step: str, value: float, before: int, now: int) -> None:
+        """Raise for a loss that can only get worse, as the core's own fit does."""
+        batches = f"batch {now}" if now == before + 1 else f"batches {before + 1} to {now}"
+        if not math.isfinite(value):
+            raise FloatingPointError(
+                f"{step}: the loss became {value} in {batches}; a smaller learning rate, or "
+                "smaller data, may help"
+            )
+        loss = self.settings.loss
+        if value < 0 and loss is not None and (loss.probabilities or loss.class_ids):
+            raise ValueError(
+                f"{step}: the loss {loss.name!r} became {value:.4g} in {batches}: the output left "
+                "[0, 1]; end the model with a softmax or sigmoid, or give the loss "
+                "from_logits=True"
+            )
 
     def predict(self, feed: Feed, every_batch: bool = False) -> Iterator[tuple[int, np.ndarray]]:
         """The same for the output: how many batches are done, and the array of all samples that is

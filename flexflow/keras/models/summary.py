@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from flexflow.core.checks import boolean
+from flexflow.core.progress import say
 from flexflow.keras import backend
 
 if TYPE_CHECKING:
@@ -27,11 +29,12 @@ def summarize(
     titles = ["Layer (type)", "Output Shape", "Param #"]
     if not _is_chain(model):
         titles.append("Connected to")
-    if show_trainable:
+    if boolean(show_trainable, f"{model.name}.summary: show_trainable"):
         titles.append("Trainable")
-    rows = list(_rows(model, expand_nested, ""))
+    nested = boolean(expand_nested, f"{model.name}.summary: expand_nested")
+    rows = list(_rows(model, nested, ""))
     rows = [tuple(row[_COLUMNS.index(title)] for title in titles) for row in rows]
-    show = print_fn or print
+    show = print_fn or say
     widths = _widths(titles, rows, line_length)
     total = sum(widths) + 2 * (len(widths) - 1)
     show(f'Model: "{model.name}"')

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from flexflow.core.checks import boolean
+from flexflow.core.progress import say
 from flexflow.keras import backend
 from flexflow.keras.callbacks import Callback, CallbackList, History, Logs, ProgbarLogger
 from flexflow.keras.models import arguments
@@ -22,12 +24,21 @@ class Trainer(Compiled):
 
     def __init__(self) -> None:
         super().__init__()
-        self.stop_training = False
+        self._stop_training = False
         self.history: History | None = None
         self._shuffle_seed = backend.next_seed()
         self._epochs_run = 0
 
     # ---- training ----
+
+    @property
+    def stop_training(self) -> bool:
+        """Whether training is to end after this batch or epoch; callbacks set it."""
+        return self._stop_training
+
+    @stop_training.setter
+    def stop_training(self, value: bool) -> None:
+        self._stop_training = boolean(value, f"{self.name}: stop_training")
 
     def fit(
         self,
@@ -77,6 +88,8 @@ class Trainer(Compiled):
 
         Raises:
             FlexFlowError: compile() with a loss was not called.
+            FloatingPointError: the loss became NaN or infinite, as does not happen in Keras, which
+                goes on.
             ValueError: data that do not fit, or an argument out of range.
             NotImplementedError: an argument that is not supported.
 
@@ -100,15 +113,19 @@ class Trainer(Compiled):
         feed = _feed(program, who, train, batch_size, "steps_per_epoch", steps_per_epoch)
         validation = None
         if held_out is not None:
-            size = validation_batch_size or feed.batch_size
+            size = feed.batch_size
+            if validation_batch_size is not None:
+                name = "validation_batch_size"
+                size = arguments.batch_size(who, validation_batch_size, name)
             validation = _feed(program, who, held_out, size, "validation_steps", validation_steps)
         history = History()
         listeners = self._listeners(callbacks, verbose, epochs, feed.steps, history)
         self.history = history
         rounds = range(initial_epoch, epochs)
-        self._train(program, feed, rounds, listeners, shuffle, validation, validation_freq)
+        due = arguments.due_epochs(who, validation_freq, rounds)
+        self._train(program, feed, rounds, listeners, shuffle, validation, due)
         if program.ff.ffconfig.profiling and arguments.verbosity(verbose):
-            print(program.ff.profile_report())
+            say(program.ff.profile_report())
         return history
 
     def _split(
@@ -117,7 +134,9 @@ class Trainer(Compiled):
         """What to train on, and what to validate on."""
         if validation_data is not None:
             return arrays, self._collect("fit", *arguments.pair(who, validation_data))
-        return arrays.split(validation_split, who) if validation_split else (arrays, None)
+        if validation_split is None or validation_split == 0:
+            return arrays, None
+        return arrays.split(validation_split, who)
 
     def _train(
         self,
@@ -127,7 +146,7 @@ class Trainer(Compiled):
         listeners: CallbackList,
         shuffle: bool,
         validation: Feed | None,
-        validation_freq: int | Iterable[int],
+        due: Collection[int],
     ) -> None:
         """The loop over epochs and batches that all training goes through."""
         self.stop_training = False
@@ -147,7 +166,7 @@ class Trainer(Compiled):
                 if self.stop_training:
                     break
             self._epochs_run += 1
-            if validation is not None and arguments.is_due(epoch + 1, validation_freq):
+            if validation is not None and epoch in due:
                 found = self._test(program, validation, listeners)
                 logs.update({f"val_{name}": value for name, value in found.items()})
             listeners.call("epoch_end", epoch, logs)

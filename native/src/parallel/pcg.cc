@@ -159,10 +159,10 @@ Pcg place(Graph graph, const Placements& placements, bool lenient) {
   Pcg pcg;
   pcg.graph = std::move(graph);
   Placing(pcg, placements, lenient).run();
-  // A state that nothing reads is only written: it lies whole where its value is made.
-  for (const Assignment& assignment : pcg.graph.assignments)
-    if (pcg.pieces[assignment.state].empty())
-      pcg.pieces[assignment.state] = {{whole_of(pcg.graph.node(assignment.state).outputs[0].shape), 0}};
+  // A state that no op reads is a result, or is only written: it lies whole on the first device.
+  for (const NodeId id : pcg.graph.order())
+    if (pcg.graph.node(id).op == "weight" && pcg.pieces[id].empty())
+      pcg.pieces[id] = {{whole_of(pcg.graph.node(id).outputs[0].shape), 0}};
   return pcg;
 }
 
