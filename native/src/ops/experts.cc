@@ -56,6 +56,13 @@ int64_t capacity(const OpCall& call, int64_t samples, int64_t choices) {
   return static_cast<int64_t>(std::ceil(share / static_cast<double>(call.attrs.integer("n")) - 1e-9));
 }
 
+// Each has a tensor of its own.
+void expect_experts(const OpCall& call) {
+  constexpr int64_t kMost = 256;
+  const int64_t n = call.attrs.integer("n");
+  if (n < 1 || n > kMost) bad_value(call.name, ": attribute \"n\" is ", n, "; expected 1 to ", kMost, " experts");
+}
+
 Domain choice_domain(const OpCall& call, int) { return {0, call.attrs.integer("n")}; }
 
 OpDef expert_op(const std::string& name, int64_t first_expert_input) {
@@ -69,7 +76,6 @@ OpDef expert_op(const std::string& name, int64_t first_expert_input) {
 
 // ---- to the experts ----
 std::vector<TensorType> served(const OpCall& call, TensorType type, int64_t places) {
-  expect_least(call, "n", 1);
   type.shape[0] = places;
   return std::vector<TensorType>(static_cast<size_t>(call.attrs.integer("n")), type);
 }
@@ -95,7 +101,7 @@ OpDef group_by() {
     const double alpha = call.attrs.real("alpha");
     if (!(alpha > 0 && alpha < 1e6))
       bad_value(call.name, ": attribute \"alpha\" is ", alpha, "; expected more than 0, about 1 or 2");
-    expect_least(call, "n", 1);
+    expect_experts(call);
     return served(call, call.inputs[0], capacity(call, call.inputs[0].dim(0), call.inputs[1].dim(1)));
   };
   op.grad = [](GradContext& ctx) {
@@ -132,7 +138,7 @@ OpDef group_by_grad() {
 constexpr int kExperts = 4;  // inputs before those from experts
 
 std::vector<TensorType> aggregate_shape(const OpCall& call) {
-  expect_least(call, "n", 1);
+  expect_experts(call);
   const int64_t n = call.attrs.integer("n");
   expect_inputs(call, static_cast<size_t>(kExperts + n),
                 "gate_preds, gate_assign, true_gate_assign, full_gate_gradients and what each of the n experts made");
