@@ -14,9 +14,9 @@ import numpy as np
 
 from flexflow.core.builder import weight_attributes
 from flexflow.core.checks import boolean, integer, integers, real
+from flexflow.core.experts import ExpertOps
 from flexflow.core.initializers import Initializer
 from flexflow.core.layer import Op
-from flexflow.core.shapes import ShapeOps
 from flexflow.core.tensor import Tensor
 from flexflow.core.types import (
     DTYPE_NAMES,
@@ -35,7 +35,7 @@ Shared = Union[Op, Tensor, None]
 Padding = Union[int, tuple[int, int]]
 
 
-class Ops(ShapeOps):
+class Ops(ExpertOps):
     """Methods of FFModel."""
 
     def dense(

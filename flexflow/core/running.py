@@ -48,11 +48,10 @@ class RunningModel(CompiledModel):
 
         Raises:
             FlexFlowError: not compiled, or an input holds no data.
-            NotImplementedError: a ``seq_length``, which only matters to operators that this version
-                lacks.
+            NotImplementedError: a ``seq_length``: sequences are computed whole.
         """
         if seq_length is not None:
-            raise NotImplementedError("forward: seq_length needs batch_matmul; leave it out")
+            raise NotImplementedError("forward: seq_length is not supported; leave it out")
         self._need_compiled("forward")
         self._write_attached(self._attached.keys())
         self._run_once(_abi.FF_FORWARD, "forward")
@@ -69,7 +68,7 @@ class RunningModel(CompiledModel):
             FlexFlowError: before ``forward``, or compiled for inference.
         """
         if seq_length is not None:
-            raise NotImplementedError("backward: seq_length needs batch_matmul; leave it out")
+            raise NotImplementedError("backward: seq_length is not supported; leave it out")
         if self._loss_counted:
             self._run_once(_abi.FF_BACKWARD, "backward")
         else:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from flexflow.core.checks import integer, integers
+from flexflow.core.checks import boolean, integer, integers
 from flexflow.core.elementwise import ElementwiseOps
 from flexflow.core.tensor import Tensor
 
@@ -93,6 +93,41 @@ class ShapeOps(ElementwiseOps):
         return self._op(
             "broadcast_to", [input], name, shape=integers(shape, f"{name or 'broadcast_to'}: shape")
         )
+
+    def gather(self, input: Tensor, index: Tensor, dim: int, name: str | None = None) -> Tensor:
+        """Elements picked along a dimension, as torch.gather does: for ``dim`` 1,
+        y[i, j] = x[i, index[i, j]].
+
+        Args:
+            index: of DT_INT32 or DT_INT64 in [0, x.dims[dim]), of the input's rank and in no other
+                dimension larger than it; another index is a ValueError when it is met.
+
+        >>> index = ffmodel.create_tensor([64, 3], DataType.DT_INT64)
+        >>> ffmodel.gather(x, index, 1).dims
+        (64, 3)
+        """
+        dim = integer(dim, f"{name or 'gather'}: dim")
+        return self._op("gather", [input, index], name, dim=dim)
+
+    def top_k(
+        self, input: Tensor, k: int, sorted: bool = True, name: str | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The k largest elements of the last dimension and where they stand: (..., n) -> (..., k)
+        and, of DT_INT32, (..., k). Of equal elements the first ones are taken. Gradients flow to
+        the elements that are taken.
+
+        Args:
+            k: from 1 to n.
+            sorted: the largest first; otherwise in the order in which they stand.
+
+        >>> values, indices = ffmodel.top_k(x, 2)
+        >>> values.dims, indices.dims, indices.data_type
+        ((64, 2), (64, 2), <DataType.DT_INT32: 41>)
+        """
+        who = name or "top_k"
+        k, sorted = integer(k, f"{who}: k"), boolean(sorted, f"{who}: sorted")
+        values, indices = self.op("top_k", [input], name, outputs=2, k=k, sorted=sorted)
+        return values, indices
 
 
 def _equal_parts(input: Tensor, count: int, axis: int, who: str) -> list[int]:

@@ -67,6 +67,11 @@ void shapes(Table& t) {
   t.add("transpose", {{"perm", Ints{2, 0, 1}}}, t.f({3, 4, 5}));
   t.add("concat", {{"axis", int64_t{1}}}, t.f({4, 2}), t.f({4, 5}), t.f({4, 1}));
   t.add("split", {{"axis", int64_t{-1}}, {"sizes", Ints{2, 0, 5}}}, t.f({4, 7}));
+  t.add("gather", {{"dim", int64_t{1}}}, t.f({4, 5, 3}), Table::ids({4, 6, 3}));
+  t.add("gather_grad", {{"dim", int64_t{1}}, {"input_shape", Ints{4, 5, 3}}}, Table::ids({4, 6, 3}), t.f({4, 6, 3}));
+  t.add("gather_grad", {{"dim", int64_t{-1}}, {"input_shape", Ints{4, 5}}}, Table::ids({3, 6}), t.f({3, 6}));
+  t.add("top_k", {{"k", int64_t{2}}}, t.f({4, 3, 7}));
+  t.add("top_k", {{"k", int64_t{3}}, {"sorted", false}}, t.f({5, 7}));
   t.add("broadcast_to", {{"shape", Ints{2, 4, 5}}}, t.f({4, 1}));
   t.add("constant", {{"shape", Ints{4, 3}}, {"value", 1.5}});
   for (const char* op : {"reduce_sum", "reduce_mean", "reduce_max", "reduce_min"}) {
@@ -88,6 +93,17 @@ void dense(Table& t) {
   t.add("linear_grad_input", {}, t.f({4, 6}), t.f({6, 5}));
   t.add("linear_grad_weight", {}, t.f({4, 5}), t.f({4, 6}));
   t.add("linear_grad_weight", {{"use_bias", false}}, t.f({2, 3, 5}), t.f({2, 3, 6}));
+  t.add("batch_matmul", {}, t.f({4, 3, 5}), t.f({4, 5, 6}));
+  t.add("einsum", {{"equation", text("b s h d, b t h d -> b h s t")}}, t.f({2, 5, 3, 4}), t.f({2, 4, 3, 4}));
+  t.add("einsum", {{"equation", text("b s h e, o h e -> b s o")}}, t.f({2, 5, 3, 4}), t.f({6, 3, 4}));
+  t.add("multihead_attention", {{"embed_dim", int64_t{6}}, {"num_heads", int64_t{2}}}, t.f({2, 3, 4}), t.f({2, 5, 4}),
+        t.f({2, 5, 7}));
+  t.add("lstm", {{"hidden_size", int64_t{3}}}, t.f({4, 5, 6}));
+  t.add("lstm_scan", {}, t.f({4, 5, 12}), t.f({12, 3}), t.f({4, 3}), t.f({4, 3}));
+  t.add("lstm_scan_grad", {}, t.f({12, 3}), t.f({4, 5, 12}), t.f({4, 5, 3}), t.f({4, 3}), t.f({4, 5, 3}), t.f({4, 3}),
+        t.f({4, 3}));
+  t.add("causal_mask", {}, t.f({2, 3, 5}));
+  t.add("causal_mask_grad", {}, t.f({2, 5, 3}));
   const TensorType ids = Table::ids({4, 3});
   for (const char* aggr : {"none", "sum", "avg"}) {
     const Attrs table = {{"num_entries", int64_t{7}}, {"out_dim", int64_t{5}}, {"aggr", text(aggr)}};
@@ -116,6 +132,17 @@ void dense(Table& t) {
                        {"stream", int64_t{5}},
                        {"initializer", text("glorot_normal")},
                        {"dtype", text(name_of(t.f({}).dtype))}});
+}
+
+void experts(Table& t) {
+  const TensorType choices = Table::ids({6, 2}), gates = t.f({6, 2}), made = t.f({3, 4, 2});
+  const Attrs n = {{"n", int64_t{3}}};
+  t.add("group_by", {{"n", int64_t{3}}, {"alpha", 0.75}}, t.f({6, 4, 2}), choices);
+  t.add("group_by_grad", n, choices, made, made, made);
+  t.add("aggregate", n, gates, choices, choices, t.f({6, 3}), made, made, made);
+  t.add("aggregate_grad_gate", n, choices, choices, t.f({6, 4, 2}), made, made, made);
+  t.add("aggregate_grad_experts", {{"n", int64_t{3}}, {"places", int64_t{3}}}, t.f({6, 4, 2}), choices, gates);
+  t.add("expert_balance", {{"n", int64_t{3}}, {"lambda_bal", 0.5}, {"dtype", text(name_of(t.f({}).dtype))}}, choices);
 }
 
 Attrs with(Attrs attrs, const Attrs& more) {
@@ -192,7 +219,7 @@ void updates(Table& t) {
 
 std::vector<Sample> samples(DType real) {
   Table table(real);
-  for (const auto part : {elementwise, shapes, dense, windows, losses, updates}) part(table);
+  for (const auto part : {elementwise, shapes, dense, experts, windows, losses, updates}) part(table);
   return std::move(table.all);
 }
 

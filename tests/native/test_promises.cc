@@ -121,7 +121,7 @@ TEST(expansions_compute_the_same) {
             difference(simple[k], fused[k]));
   });
   for (const OpDef* def : all_ops())
-    CHECK(!def->expand || expanded[def->name] > 0, def->name, " has no sample that expands");
+    CHECK(!def->expand || def->composite || expanded[def->name] > 0, def->name, " has no sample that expands");
 }
 
 TEST(cpu_kernels_agree_with_reference_kernels) {

@@ -51,6 +51,8 @@ bool combined(const OpDef& def, const OpCall& call, const Box& box, size_t index
 bool kept_whole(const OpDef& def, const OpCall& call, const Box& box, size_t index) {
   if (call.attrs.has("activation") && call.attrs.text("activation") != "none" && combined(def, call, box, index, 2))
     return true;
+  for (const auto& [name, reason] : def.whole_indices)
+    if (box[index].name == name) return true;
   if (def.whole_axis.empty()) return false;
   const Rect all = operand_region(def, call, box, {false, 0});
   const Rect part = operand_region(def, call, with_part(box, index, 0, 2), {false, 0});

@@ -22,11 +22,15 @@ from draws import (
 )
 from references import (
     ACTIVATIONS,
+    aggregate,
+    attention,
     batch_norm,
     binary_crossentropy,
     categorical_crossentropy,
     conv2d,
     embedding,
+    group_by,
+    lstm,
     pool2d,
     reduced,
     sparse_categorical_crossentropy,
@@ -60,6 +64,67 @@ row(
     case(normal(33, 65), out_channels=31),
     *(case(normal(5, 3), out_channels=6, activation=a) for a in ACTIVATIONS if a != "none"),
     case(normal(4, 9), out_channels=3, use_bias=False, activation="gelu"),
+)
+
+row(
+    "batch_matmul",
+    lambda a, b, a_seq_length_dim=-1, b_seq_length_dim=-1: a @ b,
+    case(normal(3, 5, 7), normal(3, 7, 4)),
+    case(normal(1, 1, 1), normal(1, 1, 1)),
+    case(normal(5, 3), normal(3, 2)),
+    case(normal(2, 3, 4, 5), normal(2, 3, 5, 6), a_seq_length_dim=1, b_seq_length_dim=0),
+    case(normal(2, 1, 3, 2, 17), normal(2, 1, 3, 17, 9)),
+    case(normal(2, 1, 5), normal(2, 5, 1)),
+    case(normal(0, 2, 3), normal(0, 3, 4)),
+    case(normal(2, 2, 0), normal(2, 0, 3)),
+    case(normal(5, 33, 65), normal(5, 65, 31)),
+)
+row(
+    "einsum",
+    lambda a, b, equation: torch.einsum(equation.replace(" ", ""), a, b),
+    case(normal(3, 5, 4), normal(2, 6, 4), equation="b s i, h d i -> b s h d"),
+    case(normal(2, 5, 3, 4), normal(2, 7, 3, 4), equation="b s h d, b t h d -> b h s t"),
+    case(normal(2, 3, 5, 7), normal(2, 7, 3, 4), equation="b h s t, b t h e -> b s h e"),
+    case(normal(2, 5, 3, 4), normal(6, 3, 4), equation="b s h e, o h e -> b s o"),
+    case(normal(3, 2), normal(5, 3, 4, 2), equation="h d, b h s d -> b s h"),
+    case(normal(3), normal(5), equation="i, j -> j i"),
+    case(normal(7), normal(7), equation="i, i -> "),
+    case(normal(3, 4), normal(3, 4), equation="i j, i j -> i j"),
+    case(normal(1, 5), normal(5, 1), equation="a i, i c -> c a"),
+    case(normal(2, 0), normal(0, 3), equation="a i, i c -> c a"),
+)
+
+row(
+    "multihead_attention",
+    attention,
+    case(normal(2, 3, 6), normal(2, 5, 4), normal(2, 5, 7), embed_dim=6, num_heads=3),
+    case(normal(1, 1, 1), normal(1, 1, 1), normal(1, 1, 1), embed_dim=1, num_heads=1),
+    case(*[normal(3, 4, 8)] * 3, embed_dim=8, num_heads=2, causal=True),
+    case(*[normal(2, 3, 5)] * 3, embed_dim=7, num_heads=2, kdim=3, vdim=4, bias=False),
+    case(normal(2, 3, 4), normal(2, 5, 4), normal(2, 5, 4), embed_dim=4, num_heads=2, causal=True),
+    cancelling=("k_bias",),  # it moves all scores of a query alike
+    roundings=2,
+)
+
+row(
+    "lstm",
+    lstm,
+    case(normal(3, 4, 5), hidden_size=6),
+    case(normal(1, 1, 1), hidden_size=1),
+    case(normal(2, 7, 3), normal(2, 5), normal(2, 5), hidden_size=5, initial_state=True),
+    case(normal(5, 2, 4), hidden_size=3, use_bias=False),
+    case(
+        normal(2, 3, 4),
+        normal(2, 3),
+        normal(2, 3),
+        hidden_size=3,
+        initial_state=True,
+        use_bias=False,
+    ),
+    case(normal(4, 5, 17), hidden_size=19),
+    case(normal(0, 3, 4), hidden_size=2),
+    outputs=3,
+    roundings=2,
 )
 
 IMAGE = (2, 4, 9, 7)
@@ -388,6 +453,75 @@ row(
     case(integers(1, 3), shape=[2, 3]),
 )
 
+row(
+    "gather",
+    lambda x, index, dim: torch.gather(x, dim, index.long()),
+    case(normal(3, 5), ids(3, 4, below=5), dim=1),
+    case(normal(4, 3), ids(2, 3, below=4, dtype="int32"), dim=0),
+    case(normal(2, 5, 3), ids(2, 7, 3, below=5), dim=-2),
+    case(normal(5, 4, 3), ids(3, 2, 6, below=3), dim=2),
+    case(normal(7), ids(9, below=7), dim=0),
+    case(normal(1, 1), ids(1, 1, below=1), dim=1),
+    case(normal(3, 5), given([[2, 2], [0, 2], [4, 4]], "int64"), dim=1),
+    case(normal(0, 4), ids(0, 2, below=4), dim=1),
+    case(normal(3, 4), ids(3, 0, below=4), dim=1),
+    case(integers(3, 5), ids(3, 2, below=5), dim=1),
+)
+
+
+def _top_k(x, k, sorted=True):
+    values, indices = torch.topk(x, k, -1)
+    if not sorted:
+        indices = indices.sort(-1).values
+        values = x.gather(-1, indices)
+    return values, indices.int()
+
+
+row(
+    "top_k",
+    _top_k,
+    case(distinct(3, 5), k=2),
+    case(distinct(1, 1), k=1),
+    case(distinct(9), k=9),
+    case(distinct(2, 3, 7), k=3, sorted=False),
+    case(distinct(4, 65), k=4),
+    case(distinct(0, 4), k=2),
+    outputs=2,
+)
+
+# ---- mixture of experts ----
+
+row(
+    "group_by",
+    group_by,
+    case(normal(5, 3), ids(5, 2, below=4, dtype="int32"), n=4, alpha=1.0),
+    case(normal(1, 1), ids(1, 1, below=1), n=1, alpha=1.0),
+    case(normal(6, 2, 3), ids(6, 1, below=3), n=3, alpha=0.5),
+    case(normal(4, 5), given([[0, 1], [1, 0], [1, 2], [1, 0]], "int64"), n=3, alpha=2.0),
+    case(normal(7), ids(7, 3, below=5), n=5, alpha=1.5),
+    case(normal(0, 2), ids(0, 2, below=2), n=2, alpha=1.0),
+    outputs=lambda case: case.attrs["n"],
+)
+
+
+def _aggregate(samples, choices, experts, places, *features, dtype="int32", **attrs):
+    chosen = ids(samples, choices, below=experts, dtype=dtype)
+    gates = (probability(samples, choices), chosen, attrs.pop("true", chosen))
+    made = [normal(places, *features) for _ in range(experts)]
+    return case(*gates, normal(samples, experts), *made, n=experts, **attrs)
+
+
+row(
+    "aggregate",
+    aggregate,
+    _aggregate(5, 2, 4, 3, 7),
+    _aggregate(1, 1, 1, 1, 1),
+    _aggregate(6, 1, 3, 4, 2, 3, dtype="int64", lambda_bal=0.5),
+    _aggregate(6, 2, 3, 2, 5, true=ids(6, 2, below=3), lambda_bal=0.1),
+    _aggregate(4, 3, 2, 8),
+    _aggregate(0, 2, 2, 1, 3),
+)
+
 # ---- losses; labels get no gradient ----
 
 LOGITS = {"from_logits": True}
@@ -457,6 +591,13 @@ row(
 # ---- what has no row: tested where it is used ----
 
 ELSEWHERE = {
+    "lstm_scan": "references.py",
+    "lstm_scan_grad": "references.py",
+    "expert_balance": "references.py",
+    "aggregate_grad_experts": "references.py",
+    "aggregate_grad_gate": "references.py",
+    "causal_mask": "test_attention.py",
+    "causal_mask_grad": "test_attention.py",
     "input": "test_sources.py",
     "constant": "test_sources.py",
     "weight": "test_sources.py",

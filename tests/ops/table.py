@@ -30,6 +30,8 @@ class Row:
 
     weights: how the weights that it owns are drawn, by name; normal, if nothing is said.
     outputs: how many of its outputs users see.
+    cancelling: weights whose gradient is 0 but for rounding, being a sum of terms that cancel.
+    roundings: how many more times than others it rounds to a half format, if it consists of others.
     typed: its dtype is an attribute, as none of its inputs has it.
     """
 
@@ -38,6 +40,8 @@ class Row:
     cases: tuple[Case, ...]
     weights: Mapping[str, Callable[..., Draw]] = field(default_factory=dict)
     outputs: int | Callable[[Case], int] = 1
+    cancelling: tuple[str, ...] = ()
+    roundings: int = 1
     typed: bool = False
 
     def weight(self, name: str, shape: tuple[int, ...]) -> Draw:

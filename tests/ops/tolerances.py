@@ -19,15 +19,29 @@ TOLERANCES = {
 }
 
 
-def assert_close(ours: np.ndarray, theirs: np.ndarray, dtype: str, what: str) -> None:
-    """Compare arrays of one shape; exactly, where dtype is an integer or bool."""
+def assert_close(
+    ours: np.ndarray,
+    theirs: np.ndarray,
+    dtype: str,
+    what: str,
+    scale: float = 0.0,
+    roundings: int = 1,
+) -> None:
+    """Compare arrays of one shape; exactly, where dtype is an integer or bool.
+
+    Args:
+        scale: of the terms that were summed, if it is more than what is left of them.
+        roundings: to a half format, one after the other.
+    """
     assert ours.shape == theirs.shape, f"{what}: shape {ours.shape}, expected {theirs.shape}"
     if dtype not in TOLERANCES:
         np.testing.assert_array_equal(ours, theirs, what)
         return
     relative, of_largest = TOLERANCES[dtype]
+    if dtype in ("float16", "bfloat16"):
+        relative, of_largest = relative * roundings, of_largest * roundings
     finite = np.abs(theirs[np.isfinite(theirs)])
-    largest = float(finite.max()) if finite.size else 0.0
+    largest = max(scale, float(finite.max()) if finite.size else 0.0)
     np.testing.assert_allclose(
         ours, theirs, rtol=relative, atol=of_largest * max(largest, 1e-3), err_msg=what
     )

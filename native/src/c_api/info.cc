@@ -37,9 +37,9 @@ std::string op_text(const OpDef& def) {
         << (spec.choices.empty() ? "" : " One of " + join(spec.choices) + ".") << "\n";
   out << "shape: " << (def.shape ? "yes" : "no") << "\nsharding: " << sharding_text(def)
       << "\nflops: " << (def.flops ? "yes" : "no") << "\ngradient: "
-      << (def.gradient_free ? "none"
-          : def.grad        ? "yes"
-                            : "no")
+      << (def.gradient_free           ? "none"
+          : def.grad || def.composite ? "yes"
+                                      : "no")
       << "\nexpansion: " << (def.expand ? "yes" : "no") << "\ndomain: " << (def.domain ? "yes" : "no")
       << "\nrandom: " << def.random << "\nview: " << def.view << "\n";
   return out.str();

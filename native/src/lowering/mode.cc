@@ -58,7 +58,8 @@ size_t distinct(std::vector<Rect> rects) {
 bool splits_whole(const Graph& graph, NodeId id, const Strategy& strategy) {
   const Node& node = graph.node(id);
   const Splitting splitting(op_def(node.op), graph.call(id));
-  if (const auto said = strategy.ops.find(node.origin); said != strategy.ops.end()) {
+  const auto said = strategy.ops.find(node.origin);
+  if (said != strategy.ops.end() && said->second.op == node.op) {
     for (const Split& split : said->second.splits) {
       const Box& box = splitting.box();
       const auto it = std::find_if(box.begin(), box.end(), [&](const IndexRange& r) { return r.name == split.index; });
@@ -78,6 +79,19 @@ bool splits_whole(const Graph& graph, NodeId id, const Strategy& strategy) {
 }
 
 }  // namespace
+
+void expand_composites(Graph& graph) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const NodeId id : graph.order()) {
+      const OpDef& def = op_def(graph.node(id).op);
+      if (!def.composite) continue;
+      Expansion expansion(graph, id);
+      replace_outputs(graph, id, def.expand(expansion));
+      changed = true;
+    }
+  }
+}
 
 void set_mode(Graph& graph, bool training, int64_t seed) {
   Value counter;

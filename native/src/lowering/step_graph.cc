@@ -125,6 +125,7 @@ Graph build_step(const Graph& user, const CompileSpec& compile, const StepSpec& 
   const size_t first_gradient = graph.outputs.size();
   for (const Value& value : step.pinned_gradients)
     graph.outputs.emplace_back("gradient/" + user.name(value), copied(value));
+  expand_composites(graph);
   set_mode(graph, step.training, compile.seed);
   expand_activations(graph);
   expand_split(graph, compile.strategy);

@@ -52,6 +52,8 @@ struct Copied {
 // The batch size that the graph was built with: the first extent of its first input; 0 when there is none.
 int64_t batch_size(const Graph& user);
 Copied copy_for_batch(const Graph& user, const std::vector<Value>& roots, int64_t batch);
+// Composite ops are shorthand: they give way to what they stand for.
+void expand_composites(Graph& graph);
 // Dropout and its like in inference mode; the step counter for random ops in training mode.
 void set_mode(Graph& graph, bool training, int64_t seed);
 // Replace a node by its expansion: activations that are attributes become nodes.

@@ -107,6 +107,11 @@ OpDef& OpDef::whole(std::string axis_attribute) {
   return *this;
 }
 
+OpDef& OpDef::whole_index(std::string index, std::string reason) {
+  whole_indices.emplace_back(std::move(index), std::move(reason));
+  return *this;
+}
+
 OpDef& OpDef::inplace(int output, int input) {
   inplace_pairs.emplace_back(output, input);
   return *this;

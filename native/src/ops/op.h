@@ -59,6 +59,8 @@ class OpDef {
   OpDef& linear_in(std::vector<int> operands);
   // Attribute that names an axis which the kernel needs unsplit; a split goes through expand.
   OpDef& whole(std::string axis_attribute);
+  // An index that the op needs unsplit, and why, for the message.
+  OpDef& whole_index(std::string index, std::string reason);
   // Output `output` may share memory with input `input`.
   OpDef& inplace(int output, int input);
   // No gradient flows through this op, by its nature.
@@ -86,12 +88,14 @@ class OpDef {
   std::string unsplittable_reason;
   std::vector<int> linear_operands;
   std::string whole_axis;
+  std::vector<std::pair<std::string, std::string>> whole_indices;  // and the reasons
   std::vector<std::pair<int, int>> inplace_pairs;
   std::vector<std::pair<int, int>> state_updates;  // in training, the state that is input `first` takes output `second`
   bool gradient_free = false;
-  bool random = false;    // draws random numbers; has an attribute "stream", and takes the step counter as last input
-  bool internal = false;  // made by lowering only; not offered to users
-  bool view = false;      // output 0 is input 0 under another shape: no memory moves
+  bool random = false;     // draws random numbers; has an attribute "stream", and takes the step counter as last input
+  bool internal = false;   // made by lowering only; not offered to users
+  bool composite = false;  // no kernel and no gradient of its own: its expansion takes its place before all else
+  bool view = false;       // output 0 is input 0 under another shape: no memory moves
   std::vector<int> residuals;  // outputs that are opaque workspaces, sized by the kernel
 
   const AttrSpec* find_attr(const std::string& attr_name) const;

@@ -268,6 +268,7 @@ class Flattening {
   Value sum(Value value, const Tensor& tensor, const Shard& wanted, Section section) {
     std::map<size_t, const Made*> nearest;
     for (const Made& made : tensor.made) {
+      if (volume(made.shard.rect) == 0) continue;  // a part that has no share in this output
       const Made*& chosen = nearest[made.term];
       if (chosen == nullptr || made.shard.device == wanted.device) chosen = &made;
     }

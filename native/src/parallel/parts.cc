@@ -80,6 +80,8 @@ Splitting::Splitting(const OpDef& def, OpCall call) : def_(def), call_(std::move
 
 std::string Splitting::obstacle(size_t index) const {
   if (!def_.unsplittable_reason.empty()) return def_.unsplittable_reason;
+  for (const auto& [name, reason] : def_.whole_indices)
+    if (call_.box[index].name == name) return reason;
   const auto activation = call_.attrs.has("activation") ? call_.attrs.text("activation") : "none";
   if (activation != "none" && combined(index)) return cat("its sum is not complete before the ", activation);
   const std::vector<int64_t> axes = whole_axes(def_, call_);

@@ -36,7 +36,7 @@ class Placing {
  private:
   Parts parts_for(NodeId id, const Splitting& splitting) const {
     const Node& node = pcg_.graph.node(id);
-    if (const Placement* placement = said(id)) {
+    if (const std::optional<Placement> placement = said(id, splitting)) {
       try {
         return splitting.cut(*placement);
       } catch (const Error&) {
@@ -63,12 +63,19 @@ class Placing {
     return *std::min_element(candidates.begin(), candidates.end(), dearer);
   }
 
-  // What the strategy says about this very op; what is made for it (its gradient, its expansion) only follows.
-  const Placement* said(NodeId id) const {
+  // What the strategy says about this very op. An op of its expansion takes the splits of the indices that it has too,
+  // by their names; its gradient only follows.
+  std::optional<Placement> said(NodeId id, const Splitting& splitting) const {
     const Node& node = pcg_.graph.node(id);
-    if (node.section != Section::forward || forward_of_.count(node.origin) != 0) return nullptr;
     const auto it = strategy_.ops.find(node.origin);
-    return it == strategy_.ops.end() || it->second.op != node.op ? nullptr : &it->second;
+    if (it == strategy_.ops.end() || node.section != Section::forward) return std::nullopt;
+    if (it->second.op == node.op) return forward_of_.count(node.origin) == 0 ? std::optional(it->second) : std::nullopt;
+    Placement shared = it->second;
+    std::erase_if(shared.splits, [&](const Split& split) {
+      return std::none_of(splitting.box().begin(), splitting.box().end(),
+                          [&](const IndexRange& range) { return range.name == split.index; });
+    });
+    return shared.splits.empty() ? std::nullopt : std::optional(shared);
   }
 
   bool shares_update(NodeId weight) const {
