@@ -18,7 +18,7 @@ from ctypes import (
 from typing import Any
 
 # Of all that follows; the library carries it too, so that one of another interface is refused.
-DIGEST = "e9ac9b8d0b23d7ee"
+DIGEST = "750828e3ced82b22"
 
 ff_handle = c_uint64
 ff_tensor = c_int64
@@ -116,6 +116,9 @@ FUNCTIONS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "ff_tensor_read": ((ff_handle, ff_tensor, POINTER(ff_array),), ff_status),
     "ff_tensor_write": ((ff_handle, ff_tensor, POINTER(ff_array),), ff_status),
     "ff_gradient_read": ((ff_handle, ff_tensor, POINTER(ff_array),), ff_status),
+    "ff_state_info": ((ff_handle, c_size_t, POINTER(ff_tensor_info), POINTER(c_size_t),), ff_status),
+    "ff_state_read": ((ff_handle, c_char_p, POINTER(ff_array),), ff_status),
+    "ff_state_write": ((ff_handle, c_char_p, POINTER(ff_array),), ff_status),
     "ff_dataset_create": ((ff_handle, POINTER(ff_tensor), POINTER(ff_array), c_size_t, POINTER(ff_handle),), ff_status),
     "ff_dataset_begin": ((ff_handle, c_int64, c_int32, c_int64, c_int64, c_int32, c_int64,), ff_status),
     "ff_compile": ((ff_handle, POINTER(ff_attr), c_size_t, POINTER(ff_handle),), ff_status),

@@ -142,6 +142,15 @@ FF_API ff_status ff_tensor_read(ff_handle graph, ff_tensor tensor, const ff_arra
 FF_API ff_status ff_tensor_write(ff_handle graph, ff_tensor tensor, const ff_array* array);
 FF_API ff_status ff_gradient_read(ff_handle graph, ff_tensor tensor, const ff_array* array);
 
+/* ---- state ---- */
+/* What outlives steps: weights, running statistics, optimizer state, counters, totals of metrics; by number, in the
+ * order of their names. Number 0 gives first values to all that the last compile will need. *count says how many there
+ * are; a number beyond it leaves info alone. owner_first is -1 for what is no tensor of the graph. */
+FF_API ff_status ff_state_info(ff_handle graph, size_t index, ff_tensor_info* info, size_t* count);
+/* By the name that info gave, whole, wherever its pieces lie. */
+FF_API ff_status ff_state_read(ff_handle graph, const char* name, const ff_array* array);
+FF_API ff_status ff_state_write(ff_handle graph, const char* name, const ff_array* array);
+
 /* ---- data sets ---- */
 /* Arrays with a common first extent, fed to input tensors. The arrays are not copied: they must outlive the
  * data set. */

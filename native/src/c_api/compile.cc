@@ -177,10 +177,7 @@ ff_status ff_compile(ff_handle graph, const ff_attr* options, size_t n_options, 
     given.finish();
     auto made = std::make_shared<Model>(object, spec, mode == "training", make_engine(engine_name, config));
     // Faults of shape, loss or optimizer come out here, not in the first step.
-    const int32_t sections = spec.loss.empty()                               ? FF_PREDICT
-                             : spec.optimizer.empty() || mode == "inference" ? FF_EVALUATE
-                                                                             : FF_TRAIN_STEP;
-    (void)build_step(object->graph, spec, made->step_spec(sections, 0), kernel_query());
+    (void)build_step(object->graph, spec, made->step_spec(made->widest(), 0), kernel_query());
     reset_training_state(object->state, rate);
     object->model = made;
     *model = keep(std::move(made));

@@ -38,6 +38,11 @@ Model::Model(std::shared_ptr<GraphObject> owner, CompileSpec spec, bool training
       machine_(engine_->machine()),
       batch_(batch_size(owner_->graph)) {}
 
+int32_t Model::widest() const {
+  if (spec_.loss.empty()) return FF_PREDICT;
+  return training_ && !spec_.optimizer.empty() ? FF_TRAIN_STEP : FF_EVALUATE;
+}
+
 StepSpec Model::step_spec(int32_t sections, int64_t batch) const {
   const bool alone = (sections & kAlone) != 0;
   if (sections <= 0 || sections > FF_PREDICT || (alone && (sections & ~kAlone) != 0))

@@ -17,6 +17,8 @@ class Model {
   GraphObject& owner() const { return *owner_; }
   const CompileSpec& spec() const { return spec_; }
 
+  // The section that does the most of what the model was compiled for.
+  int32_t widest() const;
   // The step that an ff_section mask asks for, at a batch size.
   StepSpec step_spec(int32_t sections, int64_t batch) const;
   // The loaded plan of a step; its states have values.
