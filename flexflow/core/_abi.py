@@ -18,7 +18,7 @@ from ctypes import (
 from typing import Any
 
 # Of all that follows; the library carries it too, so that one of another interface is refused.
-DIGEST = "750828e3ced82b22"
+DIGEST = "3dd36b2307e218fa"
 
 ff_handle = c_uint64
 ff_tensor = c_int64
@@ -43,6 +43,7 @@ FF_ATTR_INT = 1
 FF_ATTR_FLOAT = 2
 FF_ATTR_STRING = 3
 FF_ATTR_INTS = 4
+FF_ATTR_FLOATS = 5
 
 
 class ff_attr(Structure):
@@ -54,6 +55,7 @@ class ff_attr(Structure):
         ("s", c_char_p),
         ("ints", POINTER(c_int64)),
         ("n", c_size_t),
+        ("floats", POINTER(c_double)),
     ]
 
 

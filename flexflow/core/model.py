@@ -17,6 +17,7 @@ from flexflow.core.layer import Op
 from flexflow.core.metrics import PerfMetrics
 from flexflow.core.progress import ProgressBar, say
 from flexflow.core.running import ALL_STEPS, RunningModel
+from flexflow.core.schedules import Schedule
 from flexflow.core.tensor import Tensor
 from flexflow.core.types import is_floating
 
@@ -302,7 +303,7 @@ class FFModel(RunningModel):
         self._need_compiled("load_checkpoint")
         self._epochs = checkpoint.load(self, path, loaders)
         self.zero_gradients()
-        if self._optimizer is not None:
+        if self._optimizer is not None and not isinstance(self._optimizer.learning_rate, Schedule):
             self._optimizer.learning_rate = self.get_scalar("learning_rate")
 
     # ---- layers ----

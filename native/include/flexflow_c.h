@@ -51,7 +51,8 @@ typedef enum ff_attr_type {
   FF_ATTR_INT = 1,    /* i */
   FF_ATTR_FLOAT = 2,  /* f */
   FF_ATTR_STRING = 3, /* s */
-  FF_ATTR_INTS = 4    /* ints, n */
+  FF_ATTR_INTS = 4,   /* ints, n */
+  FF_ATTR_FLOATS = 5  /* floats, n */
 } ff_attr_type;
 
 typedef struct ff_attr {
@@ -62,6 +63,7 @@ typedef struct ff_attr {
   const char* s;
   const int64_t* ints;
   size_t n;
+  const double* floats;
 } ff_attr;
 
 /* A dense row-major array in the caller's memory. */
@@ -165,10 +167,11 @@ FF_API ff_status ff_dataset_begin(ff_handle dataset, int64_t batch, int32_t shuf
 /* Compile the graph up to one output tensor. Options (all but the first optional):
  *   output (int), mode ("training" | "inference"), loss (name of a loss op or ""), loss_* (attributes of that op),
  *   metrics (comma-separated names), optimizer (name of an update op or ""), optimizer_* (its attributes),
- *   learning_rate (float), engine (name), device ("cpu" | "reference"), devices (int), threads (int, 0: all),
- *   fuse (bool: rewrite into fused operators, default true).
- * The label tensor is an input of the graph made by this call. The last model compiled is the one that tensor reads
- * and writes speak of. */
+ *   learning_rate (float), schedule (name of a schedule op: the rate follows the step) and schedule_* (its attributes),
+ *   clip_norm (float: the most that the norm of all gradients together may be; 0: any), engine (name), device ("cpu" |
+ * "reference"), devices (int), threads (int, 0: all), fuse (bool: rewrite into fused operators, default true). The
+ * label tensor is an input of the graph made by this call. The last model compiled is the one that tensor reads and
+ * writes speak of. */
 FF_API ff_status ff_compile(ff_handle graph, const ff_attr* options, size_t n_options, ff_handle* model);
 FF_API ff_status ff_model_label(ff_handle model, ff_tensor* label);
 /* Run sections for up to max_steps batches of a data set, or for slice_ms milliseconds (0: no limit), whichever ends

@@ -131,6 +131,9 @@ CompileSpec take_spec(GraphObject& object, Options& options) {
   spec.metrics = metric_flags(metrics, sparse);
   spec.optimizer = options.take<std::string>("optimizer", "");
   spec.optimizer_attrs = options.take_prefix("optimizer_");
+  spec.schedule = options.take<std::string>("schedule", "");
+  spec.schedule_attrs = options.take_prefix("schedule_");
+  spec.clip_norm = options.take("clip_norm", 0.0);
   spec.placements = take_placements(object.graph, options);
   if (!spec.loss.empty()) {
     spec.loss_attrs = complete_attrs(op_def(spec.loss), spec.loss_attrs, spec.loss);
@@ -140,6 +143,8 @@ CompileSpec take_spec(GraphObject& object, Options& options) {
   }
   if (!spec.optimizer.empty())
     spec.optimizer_attrs = complete_attrs(op_def(spec.optimizer), spec.optimizer_attrs, spec.optimizer);
+  if (!spec.schedule.empty())
+    spec.schedule_attrs = complete_attrs(op_def(spec.schedule), spec.schedule_attrs, spec.schedule);
   return spec;
 }
 
