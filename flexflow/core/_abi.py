@@ -18,7 +18,7 @@ from ctypes import (
 from typing import Any
 
 # Of all that follows; the library carries it too, so that one of another interface is refused.
-DIGEST = "3dd36b2307e218fa"
+DIGEST = "b85985b22dea9f14"
 
 ff_handle = c_uint64
 ff_tensor = c_int64
@@ -124,6 +124,7 @@ FUNCTIONS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "ff_dataset_create": ((ff_handle, POINTER(ff_tensor), POINTER(ff_array), c_size_t, POINTER(ff_handle),), ff_status),
     "ff_dataset_begin": ((ff_handle, c_int64, c_int32, c_int64, c_int64, c_int32, c_int64,), ff_status),
     "ff_compile": ((ff_handle, POINTER(ff_attr), c_size_t, POINTER(ff_handle),), ff_status),
+    "ff_model_place": ((ff_handle, POINTER(ff_attr), c_size_t,), ff_status),
     "ff_model_label": ((ff_handle, POINTER(ff_tensor),), ff_status),
     "ff_run": ((ff_handle, c_int32, ff_handle, c_int64, c_double, POINTER(ff_array), POINTER(ff_progress),), ff_status),
     "ff_next_batch": ((ff_handle, ff_handle, POINTER(c_int64),), ff_status),

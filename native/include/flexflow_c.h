@@ -167,12 +167,17 @@ FF_API ff_status ff_dataset_begin(ff_handle dataset, int64_t batch, int32_t shuf
 /* Compile the graph up to one output tensor. Options (all but the first optional):
  *   output (int), mode ("training" | "inference"), loss (name of a loss op or ""), loss_* (attributes of that op),
  *   metrics (comma-separated names), optimizer (name of an update op or ""), optimizer_* (its attributes),
- *   learning_rate (float), schedule (name of a schedule op: the rate follows the step) and schedule_* (its attributes),
- *   clip_norm (float: the most that the norm of all gradients together may be; 0: any), engine (name), device ("cpu" |
- * "reference"), devices (int), threads (int, 0: all), fuse (bool: rewrite into fused operators, default true). The
- * label tensor is an input of the graph made by this call. The last model compiled is the one that tensor reads and
- * writes speak of. */
+ *   learning_rate (float), schedule (name of a schedule op that the rate follows), schedule_* (its attributes),
+ *   clip_norm (float: the most that the norm of all gradients together may be; 0: any),
+ *   engine (name), device ("cpu" | "reference"), devices (int), threads (int, 0: all),
+ *   fuse (bool: rewrite into fused operators, default true),
+ *   place:NAME for each operator that is split ("0 b0:2:1": from device 0 on, b0 in 2 parts that lie 1 device apart).
+ * The label tensor is an input of the graph made by this call. The last model compiled is the one that tensor reads
+ * and writes speak of. */
 FF_API ff_status ff_compile(ff_handle graph, const ff_attr* options, size_t n_options, ff_handle* model);
+/* Split and place the operators of a model otherwise, between steps; weights, optimizer state, counters and metrics
+ * stay. Options: engine, devices, threads and place:NAME, as for ff_compile. A failure leaves the model as it was. */
+FF_API ff_status ff_model_place(ff_handle model, const ff_attr* options, size_t n_options);
 FF_API ff_status ff_model_label(ff_handle model, ff_tensor* label);
 /* Run sections for up to max_steps batches of a data set, or for slice_ms milliseconds (0: no limit), whichever ends
  * first; at least one batch is run unless the epoch is over. dataset 0: one step on what the input tensors hold.

@@ -148,6 +148,14 @@ CompileSpec take_spec(GraphObject& object, Options& options) {
   return spec;
 }
 
+std::unique_ptr<Engine> take_engine(Options& options, const std::string& device) {
+  const auto name = options.take<std::string>("engine", "local");
+  const EngineConfig config{
+      .device = device, .devices = small_count(options, "devices", 1), .threads = small_count(options, "threads", 0)};
+  options.finish();
+  return make_engine(name, config);
+}
+
 // A new compile starts its optimizer, metrics and gradients afresh; weights and running statistics stay.
 void reset_training_state(State& state, double learning_rate) {
   std::vector<std::string> names;
@@ -175,17 +183,22 @@ ff_status ff_compile(ff_handle graph, const ff_attr* options, size_t n_options, 
     if (mode != "training" && mode != "inference")
       bad_value("compile: mode is \"", mode, "\"; expected training or inference");
     const auto rate = given.take("learning_rate", 0.01);
-    const auto engine_name = given.take<std::string>("engine", "local");
-    EngineConfig config{.device = spec.device,
-                        .devices = small_count(given, "devices", 1),
-                        .threads = small_count(given, "threads", 0)};
-    given.finish();
-    auto made = std::make_shared<Model>(object, spec, mode == "training", make_engine(engine_name, config));
+    auto made = std::make_shared<Model>(object, spec, mode == "training", take_engine(given, spec.device));
     // Faults of shape, loss or optimizer come out here, not in the first step.
     (void)build_step(object->graph, spec, made->step_spec(made->widest(), 0), kernel_query());
     reset_training_state(object->state, rate);
     object->model = made;
     *model = keep(std::move(made));
+  });
+}
+
+ff_status ff_model_place(ff_handle model, const ff_attr* options, size_t n_options) {
+  return guarded([&] {
+    const auto object = model_of(model);
+    const std::lock_guard lock(object->owner().mutex);
+    Options given(attrs_of(options, n_options));
+    Placements placements = take_placements(object->owner().graph, given);
+    object->move_to(std::move(placements), take_engine(given, object->spec().device));
   });
 }
 

@@ -60,6 +60,17 @@ StepSpec Model::step_spec(int32_t sections, int64_t batch) const {
   return step;
 }
 
+void Model::move_to(Placements placements, std::unique_ptr<Engine> engine) {
+  CompileSpec spec = spec_;
+  spec.placements = std::move(placements);
+  Graph graph = build_step(owner_->graph, spec, step_spec(widest(), 0), kernel_query());
+  check(place(std::move(graph), spec.placements), engine->machine());
+  drop_plans();
+  spec_ = std::move(spec);
+  engine_ = std::move(engine);
+  machine_ = engine_->machine();
+}
+
 void Model::drop_plans() {
   plans_.clear();
   executables_.clear();
