@@ -28,6 +28,8 @@ from flexflow.core import (
     SingleDataLoader,
     Strategy,
 )
+from flexflow.core._lib import call
+from flexflow.core.arrays import view
 from flexflow.core.checkpoint import _states
 
 SPARSE = LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
@@ -397,6 +399,19 @@ def test_needs_a_compiled_model(saved: Path) -> None:
         model.save_checkpoint(saved)
     with pytest.raises(FlexFlowError, match="load_checkpoint: the model is not compiled"):
         model.load_checkpoint(saved)
+
+
+def test_the_library_names_a_state_that_is_not_there() -> None:
+    model = network()
+    wrong = view(np.zeros((2, 3), np.float32))
+    for verb in ("ff_state_read", "ff_state_write"):
+        with pytest.raises(ValueError, match='there is no state "absent"; ff_state_info lists'):
+            call(verb, model.graph_handle, b"absent", wrong)
+        with pytest.raises(ValueError, match='there is no state "x"'):  # an input is none
+            call(verb, model.graph_handle, b"x", wrong)
+        model.get_layer_by_name("top").get_bias_tensor().get_weights(model)
+        with pytest.raises(ValueError, match=r"top/bias: got an array of shape \[2, 3\]; expected"):
+            call(verb, model.graph_handle, b"top/bias", wrong)
 
 
 def test_states_do_not_depend_on_what_was_run() -> None:
