@@ -16,7 +16,7 @@ import numpy as np
 from flexflow.core import _abi
 from flexflow.core._lib import call
 from flexflow.core.arrays import numpy_storage, view
-from flexflow.core.checks import encoded, shown
+from flexflow.core.checks import integer, shown
 from flexflow.core.dataloader import SingleDataLoader
 from flexflow.core.types import DataType
 
@@ -37,14 +37,14 @@ def save(
     head = {
         "format": FORMAT,
         "version": VERSION,
-        "optimizer": model.optimizer and model.optimizer.kind,
+        "optimizer": _optimizer(model),
         "epochs": epochs,
         "loaders": {loader.input.name: _place(loader) for loader in _checked(loaders)},
     }
     arrays: dict[str, Any] = {_HEAD: np.frombuffer(json.dumps(head).encode(), np.uint8)}
     for name, (data_type, dims) in _states(model).items():
         array = np.empty(dims, numpy_storage(data_type))
-        call("ff_state_read", model.graph_handle, encoded(name, "name"), view(array, data_type))
+        call("ff_state_read", model.graph_handle, name.encode(), view(array, data_type))
         arrays[_STATE + name] = array
     _write(Path(os.path.realpath(path)), arrays)
 
@@ -54,31 +54,19 @@ def load(model: FFModel, path: str | os.PathLike[str], loaders: Sequence[SingleD
     head, arrays = _read(path)
     states = _states(model)
     trains = "optimizer/step" in states
-    if trains and head["optimizer"] != (model.optimizer and model.optimizer.kind):
+    if trains and head["optimizer"] != _optimizer(model):
         raise ValueError(
             f"{path}: was saved with the optimizer {head['optimizer']}, the model is compiled with "
             f"{model.optimizer!r}; compile it with the former, or without one"
         )
     # Without an optimizer, what belongs to training has no use.
-    given = {name for name in arrays if trains or name in states}
-    if given != states.keys():
-        raise ValueError(
-            f"{path}: was saved by another model: it has {_some(given - states.keys())} that the "
-            f"model lacks, and lacks {_some(states.keys() - given)} that the model has"
-        )
-    for name, (data_type, dims) in states.items():
-        array, dtype = arrays[name], numpy_storage(data_type)
-        if array.shape != dims or array.dtype != dtype:
-            raise ValueError(
-                f"{path}: was saved by another model: {name} is {array.dtype} "
-                f"{list(array.shape)}, in the model it is {dtype} {list(dims)}"
-            )
+    given = {name: array for name, array in arrays.items() if trains or name in states}
+    _expect_same(given, states, f"{path}: was saved by another model:")
     places = [_place_in(head, loader, path) for loader in _checked(loaders)]
 
     # All is known to fit: from here on nothing is refused, so that nothing is loaded by half.
     for name, (data_type, _) in states.items():
-        values = view(arrays[name], data_type)
-        call("ff_state_write", model.graph_handle, encoded(name, "name"), values)
+        call("ff_state_write", model.graph_handle, name.encode(), view(given[name], data_type))
     for loader, place in zip(loaders, places):
         loader.seek(place["epoch"], place["position"])
     epochs: int = head["epochs"]
@@ -96,6 +84,25 @@ def _states(model: FFModel) -> dict[str, _Kind]:
             break
         states[info.name.decode()] = (DataType(info.dtype), tuple(info.shape[: info.rank]))
     return states
+
+
+def _optimizer(model: FFModel) -> str | None:
+    return None if model.optimizer is None else model.optimizer.kind
+
+
+def _expect_same(given: dict[str, np.ndarray], states: dict[str, _Kind], who: str) -> None:
+    if given.keys() != states.keys():
+        raise ValueError(
+            f"{who} it has {_some(given.keys() - states.keys())} that the model lacks, and lacks "
+            f"{_some(states.keys() - given.keys())} that the model has"
+        )
+    for name, (data_type, dims) in states.items():
+        array, dtype = given[name], numpy_storage(data_type)
+        if array.shape != dims or array.dtype != dtype:
+            raise ValueError(
+                f"{who} {name} is {array.dtype} {list(array.shape)}, in the model it is {dtype} "
+                f"{list(dims)}"
+            )
 
 
 def _some(names: Iterable[str]) -> str:
@@ -138,15 +145,18 @@ def _place_in(head: Any, loader: SingleDataLoader, path: str | os.PathLike[str])
     return place
 
 
+def _complete_place(place: Any) -> dict[str, int]:
+    complete = {what: integer(place[what], what, 0) for what in _PLACE}
+    integer(complete["position"], "position", 0, complete["num_samples"])
+    return complete
+
+
 def _complete(head: Any) -> dict[str, Any]:
     """What a checkpoint says about itself, if all is there and numbers are numbers."""
     return {
         "optimizer": head["optimizer"],
-        "epochs": int(head["epochs"]),
-        "loaders": {
-            name: {what: int(place[what]) for what in _PLACE}
-            for name, place in head["loaders"].items()
-        },
+        "epochs": integer(head["epochs"], "epochs", 0),
+        "loaders": {name: _complete_place(place) for name, place in head["loaders"].items()},
     }
 
 
@@ -177,6 +187,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.nd
             with np.load(file, allow_pickle=False) as saved:
                 arrays = {name: np.asarray(saved[name], order="C") for name in saved.files}
             head = json.loads(arrays.pop(_HEAD).tobytes())
+            states = {_state_in(name): array for name, array in arrays.items()}
             known = head["format"], head["version"]
             if known == (FORMAT, VERSION):
                 head = _complete(head)
@@ -190,4 +201,10 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.nd
             f"{path}: is of format {known[0]!r}, version {known[1]!r}; this version of FlexFlow "
             f"reads {FORMAT!r}, version {VERSION}"
         )
-    return head, {name[len(_STATE) :]: array for name, array in arrays.items()}
+    return head, states
+
+
+def _state_in(name: str) -> str:
+    if not name.startswith(_STATE):
+        raise ValueError(f"it holds {name!r}")
+    return name[len(_STATE) :]
