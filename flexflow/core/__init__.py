@@ -26,6 +26,13 @@ from flexflow.core.metrics import PerfMetrics
 from flexflow.core.model import FFModel
 from flexflow.core.optimizers import AdamOptimizer, Optimizer, SGDOptimizer
 from flexflow.core.regularizers import L1Regularizer, L2Regularizer, Regularizer
+from flexflow.core.schedules import (
+    CosineDecay,
+    ExponentialDecay,
+    PiecewiseConstant,
+    PolynomialDecay,
+    Schedule,
+)
 from flexflow.core.strategy import Placement, Strategy
 from flexflow.core.tensor import Parameter, Tensor
 from flexflow.core.types import (
@@ -51,8 +58,10 @@ __all__ = [
     "AggrMode",
     "CompMode",
     "ConstantInitializer",
+    "CosineDecay",
     "DataSet",
     "DataType",
+    "ExponentialDecay",
     "FFConfig",
     "FFModel",
     "FlexFlowError",
@@ -74,11 +83,14 @@ __all__ = [
     "Parameter",
     "ParameterSyncType",
     "PerfMetrics",
+    "PiecewiseConstant",
     "Placement",
+    "PolynomialDecay",
     "PoolType",
     "Regularizer",
     "RegularizerMode",
     "SGDOptimizer",
+    "Schedule",
     "SingleDataLoader",
     "Strategy",
     "Tensor",

@@ -18,7 +18,7 @@ from ctypes import (
 from typing import Any
 
 # Of all that follows; the library carries it too, so that one of another interface is refused.
-DIGEST = "e9ac9b8d0b23d7ee"
+DIGEST = "b85985b22dea9f14"
 
 ff_handle = c_uint64
 ff_tensor = c_int64
@@ -43,6 +43,7 @@ FF_ATTR_INT = 1
 FF_ATTR_FLOAT = 2
 FF_ATTR_STRING = 3
 FF_ATTR_INTS = 4
+FF_ATTR_FLOATS = 5
 
 
 class ff_attr(Structure):
@@ -54,6 +55,7 @@ class ff_attr(Structure):
         ("s", c_char_p),
         ("ints", POINTER(c_int64)),
         ("n", c_size_t),
+        ("floats", POINTER(c_double)),
     ]
 
 
@@ -116,9 +118,13 @@ FUNCTIONS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "ff_tensor_read": ((ff_handle, ff_tensor, POINTER(ff_array),), ff_status),
     "ff_tensor_write": ((ff_handle, ff_tensor, POINTER(ff_array),), ff_status),
     "ff_gradient_read": ((ff_handle, ff_tensor, POINTER(ff_array),), ff_status),
+    "ff_state_info": ((ff_handle, c_size_t, POINTER(ff_tensor_info), POINTER(c_size_t),), ff_status),
+    "ff_state_read": ((ff_handle, c_char_p, POINTER(ff_array),), ff_status),
+    "ff_state_write": ((ff_handle, c_char_p, POINTER(ff_array),), ff_status),
     "ff_dataset_create": ((ff_handle, POINTER(ff_tensor), POINTER(ff_array), c_size_t, POINTER(ff_handle),), ff_status),
     "ff_dataset_begin": ((ff_handle, c_int64, c_int32, c_int64, c_int64, c_int32, c_int64,), ff_status),
     "ff_compile": ((ff_handle, POINTER(ff_attr), c_size_t, POINTER(ff_handle),), ff_status),
+    "ff_model_place": ((ff_handle, POINTER(ff_attr), c_size_t,), ff_status),
     "ff_model_label": ((ff_handle, POINTER(ff_tensor),), ff_status),
     "ff_run": ((ff_handle, c_int32, ff_handle, c_int64, c_double, POINTER(ff_array), POINTER(ff_progress),), ff_status),
     "ff_next_batch": ((ff_handle, ff_handle, POINTER(c_int64),), ff_status),

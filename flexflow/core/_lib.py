@@ -168,6 +168,9 @@ def _set_value(slot: Any, name: str, value: Any) -> None:
         slot.type, slot.f = _abi.FF_ATTR_FLOAT, value
     elif isinstance(value, str):
         slot.type, slot.s = _abi.FF_ATTR_STRING, encoded(value, name)
+    elif isinstance(value, np.ndarray) and value.dtype == np.float64:
+        slot.type, slot.n = _abi.FF_ATTR_FLOATS, len(value)
+        slot.floats = (ctypes.c_double * len(value))(*value)
     elif isinstance(value, (Sequence, np.ndarray)):
         numbers = [integer(item, name) for item in value]
         slot.type, slot.n = _abi.FF_ATTR_INTS, len(numbers)

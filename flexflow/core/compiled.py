@@ -139,6 +139,34 @@ class CompiledModel(Ops):
         if self._ffconfig.profiling:
             self.profile(True)
 
+    def change_strategy(self, strategy: Strategy | None) -> None:
+        """Split and place the operators of a compiled model otherwise, between two steps of its
+        training. Weights, the optimizer's state, counters and metrics stay, so that training goes
+        on as it would have, up to rounding.
+
+        Args:
+            strategy: the new one, for as many devices as it wants; None: what ``compile`` takes
+                then.
+
+        Raises:
+            FlexFlowError: not compiled.
+            ValueError: it does not fit the model, which then stays as it was.
+            TypeError: it is no strategy.
+
+        >>> _ = ffmodel.dense(x, 4)
+        >>> ffmodel.compile(SGDOptimizer(ffmodel), LossType.LOSS_MEAN_SQUARED_ERROR_AVG_REDUCE)
+        >>> ffmodel.change_strategy(Strategy.data_parallel(2))
+        """
+        handle = self._need_compiled("change_strategy")
+        options: dict[str, Any] = {
+            "engine": self._ffconfig.engine or None,
+            "threads": self._ffconfig.threads,
+            **strategy_options(strategy, self._self, "change_strategy"),
+        }
+        given = attributes(options)
+        call("ff_model_place", handle, given, len(given))
+        self._loss_counted = False
+
     def _serve(self, optimizer: Optimizer | None) -> None:
         if self._optimizer is not None:
             self._optimizer.detach(self._self)

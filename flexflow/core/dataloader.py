@@ -85,8 +85,10 @@ class DataSet(Guarded):
         seed: int = 0,
         epoch: int = 0,
         drop_last: bool = False,
+        position: int = 0,
     ) -> None:
-        """Start an epoch. The order of a shuffled one depends on ``seed`` and ``epoch`` alone.
+        """Start an epoch, or go on with one after ``position`` samples. The order of a shuffled one
+        depends on ``seed`` and ``epoch`` alone.
 
         Raises:
             ValueError: ``drop_last`` leaves nothing, or a number is out of range.
@@ -94,13 +96,15 @@ class DataSet(Guarded):
         """
         batch_size = integer(batch_size, "batch_size", 1)
         seed, epoch = integer(seed, "seed", 0), integer(epoch, "epoch", 0)
+        position = integer(position, "position", 0, self.num_samples)
         shuffle, drop_last = boolean(shuffle, "shuffle"), boolean(drop_last, "drop_last")
         if drop_last and self.num_samples < batch_size:
             raise ValueError(
                 f"drop_last: leaves nothing, since {self.num_samples} samples make no batch of "
                 f"{batch_size}; leave it out, or take a smaller batch_size"
             )
-        call("ff_dataset_begin", self.handle, batch_size, shuffle, seed, epoch, drop_last, 0)
+        order = (shuffle, seed, epoch, drop_last)
+        call("ff_dataset_begin", self.handle, batch_size, *order, position)
         self._batch_size = batch_size
 
     def rows_before(self, position: int) -> int:
@@ -205,6 +209,11 @@ class SingleDataLoader(Guarded):
         return self._epoch
 
     @property
+    def position(self) -> int:
+        """How many samples of this epoch were given out."""
+        return self._position
+
+    @property
     def num_samples(self) -> int:
         """How many samples it walks through; setting it starts the epoch again."""
         return len(self.array)
@@ -251,12 +260,27 @@ class SingleDataLoader(Guarded):
         """Start the next epoch from the first batch."""
         self._begin(self._epoch + (self._position > 0))
 
-    def _begin(self, epoch: int) -> None:
+    def seek(self, epoch: int, position: int = 0) -> None:
+        """Go on within an epoch, after so many of its samples: where ``epoch`` and ``position``
+        said that it was.
+
+        Raises:
+            ValueError: a negative number, or more than ``num_samples``.
+
+        >>> loader = ffmodel.create_data_loader(x, np.zeros((100, 16), np.float32), shuffle=True)
+        >>> loader.seek(3, 64)
+        >>> loader.epoch, loader.position
+        (3, 64)
+        """
+        self._begin(epoch, position)
+
+    def _begin(self, epoch: int, position: int = 0) -> None:
         self._data.begin(
             self.input.dims[0],
             shuffle=self.shuffle,
             seed=self._seed,
             epoch=epoch,
             drop_last=self.drop_last,
+            position=position,
         )
-        self._epoch, self._position = epoch, 0
+        self._epoch, self._position = epoch, position

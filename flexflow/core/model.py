@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from typing import Any, Union
 
 import numpy as np
 
+from flexflow.core import checkpoint
 from flexflow.core.arrays import from_storage, numpy_storage
 from flexflow.core.checks import boolean, integer
 from flexflow.core.dataloader import DataSet, SingleDataLoader
@@ -15,6 +17,7 @@ from flexflow.core.layer import Op
 from flexflow.core.metrics import PerfMetrics
 from flexflow.core.progress import ProgressBar, say
 from flexflow.core.running import ALL_STEPS, RunningModel
+from flexflow.core.schedules import Schedule
 from flexflow.core.tensor import Tensor
 from flexflow.core.types import is_floating
 
@@ -249,6 +252,59 @@ class FFModel(RunningModel):
                         f"{title}: {weight.name} contains NaN or infinity; a smaller learning "
                         "rate, or other weights, may help"
                     )
+
+    # ---- checkpoints ----
+    def save_checkpoint(
+        self, path: str | os.PathLike[str], loaders: Sequence[SingleDataLoader] = ()
+    ) -> None:
+        """Write all that training needs to go on into one file: weights, running statistics, the
+        optimizer's state with its step and learning rate, the counters of random numbers, the
+        totals of metrics, and the epochs that ``fit`` has run. Save between steps: gradients that
+        wait for an update are not kept.
+
+        Args:
+            path: of the file, which is replaced at once: whatever stops the program, it is the old
+                one or the new one; a hidden ``.tmp`` file beside it may be left over, and can be
+                removed. ``numpy.load`` reads it.
+            loaders: those of a manual loop, whose epochs and positions are kept by the names of
+                their inputs.
+
+        Raises:
+            FlexFlowError: not compiled.
+            OSError: the file cannot be written. ValueError: two loaders feed one input.
+
+        >>> import tempfile
+        >>> _ = ffmodel.dense(x, 4)
+        >>> ffmodel.compile(AdamOptimizer(ffmodel), LossType.LOSS_MEAN_SQUARED_ERROR_AVG_REDUCE)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     ffmodel.save_checkpoint(folder + "/run.npz")
+        ...     ffmodel.load_checkpoint(folder + "/run.npz")
+        """
+        self._need_compiled("save_checkpoint")
+        checkpoint.save(self, path, loaders, self._epochs)
+
+    def load_checkpoint(
+        self, path: str | os.PathLike[str], loaders: Sequence[SingleDataLoader] = ()
+    ) -> None:
+        """Go on where ``save_checkpoint`` was called. In the same program, what follows is what
+        would have followed, to the bit; under another strategy, up to rounding. A model that was
+        compiled without an optimizer, or for inference, takes what it has a use for.
+
+        Args:
+            path: of the file.
+            loaders: those to set to the epochs and positions that were kept.
+
+        Raises:
+            FlexFlowError: not compiled.
+            OSError: the file cannot be read.
+            ValueError: it is damaged or no checkpoint, or of another model, optimizer or loader;
+                the message names what differs, and everything stays as it was.
+        """
+        self._need_compiled("load_checkpoint")
+        self._epochs = checkpoint.load(self, path, loaders)
+        self.zero_gradients()
+        if self._optimizer is not None and not isinstance(self._optimizer.learning_rate, Schedule):
+            self._optimizer.learning_rate = self.get_scalar("learning_rate")
 
     # ---- layers ----
     def get_layers(self) -> dict[int, Op]:

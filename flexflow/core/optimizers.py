@@ -5,28 +5,39 @@ from __future__ import annotations
 import weakref
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from flexflow.core._lib import FlexFlowError
 from flexflow.core.checks import boolean, real
 from flexflow.core.config import FFConfig
 from flexflow.core.guard import Guarded
+from flexflow.core.schedules import Schedule
 
 if TYPE_CHECKING:
     from flexflow.core.model import FFModel
 
 
 class Optimizer(Guarded):
-    """What all optimizers have in common: a learning rate, which can change while training runs.
-    The other numbers are fixed; for others, compile the model with another optimizer."""
+    """What all optimizers have in common: a learning rate, which can change while training runs or
+    follow a schedule, and a limit for gradients. The other numbers are fixed; for others, compile
+    the model with another optimizer."""
 
     _instead_of_a_copy: ClassVar[str] = "make another one with the same arguments"
     kind: ClassVar[str]
+    clipnorm: Final[float | None]
 
-    def __init__(self, learning_rate: float) -> None:
+    def __init__(self, learning_rate: float | Schedule, clipnorm: float | None = None) -> None:
         self._models: weakref.WeakSet[FFModel] = weakref.WeakSet()
-        self.set_learning_rate(learning_rate)
+        if isinstance(learning_rate, Schedule):
+            self._learning_rate: float | Schedule = learning_rate
+        else:
+            self._learning_rate = real(learning_rate, "lr", 0)
+        self.clipnorm = None if clipnorm is None else real(clipnorm, "clipnorm", 0)
+        if self.clipnorm == 0:
+            raise ValueError("clipnorm: got 0, expected a number above 0, or None for no limit")
 
     @property
-    def learning_rate(self) -> float:
-        """The learning rate of the next step; setting it is ``set_learning_rate``."""
+    def learning_rate(self) -> float | Schedule:
+        """The learning rate of the next step, or the schedule that it follows; setting it is
+        ``set_learning_rate``."""
         return self._learning_rate
 
     @learning_rate.setter
@@ -38,15 +49,21 @@ class Optimizer(Guarded):
 
         Raises:
             ValueError: negative or not finite. TypeError: not a number.
+            FlexFlowError: it follows a schedule.
 
         >>> optimizer = SGDOptimizer(ffmodel)
         >>> optimizer.set_learning_rate(0.5)
         >>> optimizer.learning_rate
         0.5
         """
-        self._learning_rate = real(lr, "lr", 0)
+        if isinstance(self._learning_rate, Schedule):
+            raise FlexFlowError(
+                f"set_learning_rate: the rate follows {self._learning_rate}; compile the model "
+                "with another optimizer, which has a number or another schedule"
+            )
+        rate = self._learning_rate = real(lr, "lr", 0)
         for model in self._models:
-            model.set_scalar("learning_rate", self._learning_rate)
+            model.set_scalar("learning_rate", rate)
 
     def attributes(self) -> dict[str, Any]:
         """The attributes of the operator that updates a weight."""
@@ -54,6 +71,8 @@ class Optimizer(Guarded):
 
     def __repr__(self) -> str:
         settings = {"learning_rate": self.learning_rate, **self.attributes()}
+        if self.clipnorm is not None:
+            settings["clipnorm"] = self.clipnorm
         given = ", ".join(f"{name}={value!r}" for name, value in settings.items())
         return f"<{type(self).__name__}: {given}>"
 
@@ -72,10 +91,13 @@ class SGDOptimizer(Optimizer):
 
     Args:
         ffmodel: the model, whose configuration says what is not given here.
-        lr: None: FFConfig's learning_rate, 0.01 unless it was set.
+        lr: a number or a schedule; None: FFConfig's learning_rate, 0.01 unless it was set.
         momentum: in [0, 1).
         nesterov: needs a momentum.
         weight_decay: None: FFConfig's if it was set, else 0.
+        clipnorm: the most that the norm of the gradients of all weights together may be: they are
+            multiplied by min(1, clipnorm / norm), as by PyTorch's clip_grad_norm_ and Keras's
+            global_clipnorm (Pascanu et al., 2013). None: any.
 
     Raises:
         ValueError: a number out of its range. TypeError: an argument of a wrong type.
@@ -92,13 +114,15 @@ class SGDOptimizer(Optimizer):
     def __init__(
         self,
         ffmodel: FFModel,
-        lr: float | None = None,
+        lr: float | Schedule | None = None,
         momentum: float = 0.0,
         nesterov: bool = False,
         weight_decay: float | None = None,
+        *,
+        clipnorm: float | None = None,
     ) -> None:
         config = _config_of(ffmodel, "SGDOptimizer")
-        super().__init__(config.learning_rate if lr is None else lr)
+        super().__init__(config.learning_rate if lr is None else lr, clipnorm)
         self.momentum = real(momentum, "momentum", 0, 1)
         self.nesterov = boolean(nesterov, "nesterov")
         self.weight_decay = _weight_decay(config, weight_decay)
@@ -120,10 +144,12 @@ class AdamOptimizer(Optimizer):
 
     Args:
         ffmodel: the model, whose configuration says what is not given here.
-        alpha: the learning rate; None: FFConfig's if it was set, else 0.001.
+        alpha: the learning rate, a number or a schedule; None: FFConfig's if it was set, else
+            0.001.
         beta1, beta2: in [0, 1).
         weight_decay: None: FFConfig's if it was set, else 0.
         epsilon: above 0.
+        clipnorm: see SGDOptimizer.
 
     Raises:
         ValueError: a number out of its range. TypeError: an argument of a wrong type.
@@ -141,16 +167,18 @@ class AdamOptimizer(Optimizer):
     def __init__(
         self,
         ffmodel: FFModel,
-        alpha: float | None = None,
+        alpha: float | Schedule | None = None,
         beta1: float = 0.9,
         beta2: float = 0.999,
         weight_decay: float | None = None,
         epsilon: float = 1e-8,
+        *,
+        clipnorm: float | None = None,
     ) -> None:
         config = _config_of(ffmodel, "AdamOptimizer")
         if alpha is None:
             alpha = config.learning_rate if config.given("learning_rate") else 0.001
-        super().__init__(alpha)
+        super().__init__(alpha, clipnorm)
         self.beta1 = real(beta1, "beta1", 0, 1)
         self.beta2 = real(beta2, "beta2", 0, 1)
         self.epsilon = real(epsilon, "epsilon", 0)

@@ -8,6 +8,7 @@ from typing import Any
 
 from flexflow.core.config import FFConfig
 from flexflow.core.optimizers import Optimizer
+from flexflow.core.schedules import Schedule
 from flexflow.core.types import LOSSES, LossType, MetricsType, check_enum, metric_name
 
 
@@ -53,9 +54,17 @@ def optimizer_options(optimizer: Optimizer | None) -> dict[str, Any]:
     """The options of an optimizer."""
     if optimizer is None:
         return {}
+    rate = optimizer.learning_rate
+    if isinstance(rate, Schedule):
+        # Where the state of the rate is 0, no step was made yet.
+        follows = {f"schedule_{key}": value for key, value in rate.attributes().items()}
+        rates = {"learning_rate": 0.0, "schedule": rate.kind, **follows}
+    else:
+        rates = {"learning_rate": rate}
     return {
         "optimizer": optimizer.kind,
-        "learning_rate": optimizer.learning_rate,
+        "clip_norm": optimizer.clipnorm,
+        **rates,
         **{f"optimizer_{key}": value for key, value in optimizer.attributes().items()},
     }
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Set
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Set
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from flexflow.core import _abi
 from flexflow.core._lib import FlexFlowError, call
 from flexflow.core.arrays import numpy_storage, view
-from flexflow.core.checks import integer, shown
-from flexflow.core.compiled import CompiledModel, sections_of
+from flexflow.core.checks import boolean, integer, shown
+from flexflow.core.compiled import SECTIONS, CompiledModel, sections_of
+from flexflow.core.config import FFConfig
 from flexflow.core.dataloader import DataSet
 from flexflow.core.metrics import PerfMetrics
 from flexflow.core.tensor import Tensor
+
+if TYPE_CHECKING:
+    from flexflow.core.model import FFModel
 
 SLICE_MS = 100.0  # the longest stay in the library: Ctrl-C and progress bars wait for it
 ALL_STEPS = 2**62
@@ -31,6 +35,13 @@ class Progress(NamedTuple):
 
 class RunningModel(CompiledModel):
     """What FFModel's whole epochs stand on."""
+
+    def __init__(self, ffconfig: FFConfig) -> None:
+        super().__init__(ffconfig)
+        self._trigger: Callable[[FFModel], bool] | None = None
+        self._alter: Callable[[FFModel], Any] | None = None
+        self._altering = False
+        self._recompilations = 0
 
     # ---- the manual loop ----
     def init_layers(self) -> None:
@@ -82,6 +93,7 @@ class RunningModel(CompiledModel):
         """
         self._run_once(_abi.FF_UPDATE, "update")
         self._loss_counted = False
+        self._alter_on_condition()
 
     def compute_metrics(self) -> None:
         """Add loss and metrics of the batch that went forward to the totals, once per batch.
@@ -105,6 +117,57 @@ class RunningModel(CompiledModel):
         call("ff_metrics_read", handle, values, ctypes.byref(count), ctypes.byref(names))
         totals = dict(zip((names.value or b"").decode().split(","), values))
         return PerfMetrics(totals, self._metrics)
+
+    # ---- changes on the way ----
+    def recompile_on_condition(
+        self, trigger: Callable[[FFModel], bool] | None, alter: Callable[[FFModel], Any] | None
+    ) -> None:
+        """From now on, between steps of training, ask ``trigger(model)``, and where it says True,
+        call ``alter(model)``, which may change the strategy, the learning rate, which weights are
+        trained, or anything else; a ``compile`` starts the optimizer afresh. It is asked after each
+        ``update``, and after each slice of an epoch in ``fit`` and ``run``: a tenth of a second, or
+        a step that takes longer.
+
+        One call is enough. FlexFlow's own asks at once, and stands in the loop; that does no harm
+        here, since the pair that was given last counts.
+
+        Args:
+            trigger, alter: functions of the model; both None: ask no more.
+
+        Raises:
+            TypeError: they are no functions, or, later, ``trigger`` gives no truth value.
+
+        >>> ffmodel.recompile_on_condition(
+        ...     lambda model: model.recompilations == 0 and model.get_scalar("step") >= 100,
+        ...     lambda model: model.change_strategy(Strategy.data_parallel(2)),
+        ... )
+        >>> ffmodel.recompilations
+        0
+        """
+        for name, function in (("trigger", trigger), ("alter", alter)):
+            if not callable(function) and not (trigger is None and alter is None):
+                raise TypeError(
+                    f"recompile_on_condition: {name} is {shown(function)}, expected a function of "
+                    "the model"
+                )
+        self._trigger, self._alter = trigger, alter
+
+    @property
+    def recompilations(self) -> int:
+        """How often ``recompile_on_condition`` has altered the model."""
+        return self._recompilations
+
+    def _alter_on_condition(self) -> None:
+        if self._trigger is None or self._alter is None or self._altering:
+            return
+        self._altering = True  # steps that these functions make ask nothing
+        try:
+            wanted = self._trigger(self._self)
+            if boolean(wanted, "recompile_on_condition: the result of trigger"):
+                self._alter(self._self)
+                self._recompilations += 1
+        finally:
+            self._altering = False
 
     def _run_loss(self, further: int, who: str) -> None:
         self._need_compiled(who)
@@ -169,7 +232,7 @@ class RunningModel(CompiledModel):
                 predictions of a wrong shape or layout.
             TypeError: an argument of a wrong type.
         """
-        handle = self._need_compiled("run")
+        self._need_compiled("run")
         sections = sections_of(step, "run: step")
         if step == "manual":
             raise ValueError('run: step is "manual", which takes forward() and its like')
@@ -177,10 +240,10 @@ class RunningModel(CompiledModel):
         self._check_fed(step, data)
         if predictions is not None:
             self._check_rows(predictions, data)
-        return self._slices(handle, sections, data, max_steps, predictions)
+        return self._slices(sections, data, max_steps, predictions)
 
     def _slices(
-        self, handle: int, sections: int, data: DataSet, max_steps: int, rows: np.ndarray | None
+        self, sections: int, data: DataSet, max_steps: int, rows: np.ndarray | None
     ) -> Iterator[Progress]:
         output = None if rows is None else view(rows, self.output_tensor.data_type)
         self._write_attached(self._attached.keys() - {tensor.id for tensor in data.inputs})
@@ -188,7 +251,7 @@ class RunningModel(CompiledModel):
         while not progress.finished:
             call(
                 "ff_run",
-                handle,
+                self._need_compiled("run"),
                 sections,
                 data.handle,
                 max_steps,
@@ -201,6 +264,8 @@ class RunningModel(CompiledModel):
             for tensor in data.inputs:
                 self.note_rows(tensor, data.rows_before(progress.position))
             data.read_ahead(progress.position, 2 * progress.samples)
+            if sections == SECTIONS["train"]:
+                self._alter_on_condition()
             yield Progress(progress.steps, progress.samples, progress.position)
 
     def _check_fed(self, step: str, data: DataSet) -> None:

@@ -416,7 +416,9 @@ def indices_of(model: FFModel, op: Op) -> list[Index]:
     return [Index(name, int(extent), kind) for name, extent, kind in fields]
 
 
-def strategy_options(strategy: Strategy | None, model: FFModel) -> dict[str, Any]:
+def strategy_options(
+    strategy: Strategy | None, model: FFModel, who: str = "compile"
+) -> dict[str, Any]:
     """What ``compile`` tells the library about a strategy: the given one, the one of the file that
     ``--import-strategy`` names, or data parallelism over all devices of the configuration."""
     config = model.ffconfig
@@ -425,7 +427,7 @@ def strategy_options(strategy: Strategy | None, model: FFModel) -> dict[str, Any
     if strategy is None:
         strategy = Strategy.data_parallel(config.devices)
     if not isinstance(strategy, Strategy):
-        raise TypeError(f"compile: strategy is {strategy!r}, expected a Strategy")
+        raise TypeError(f"{who}: strategy is {strategy!r}, expected a Strategy")
     bound = strategy.bind(model)
     if config.export_strategy_file:
         bound.save(config.export_strategy_file)

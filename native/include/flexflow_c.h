@@ -51,7 +51,8 @@ typedef enum ff_attr_type {
   FF_ATTR_INT = 1,    /* i */
   FF_ATTR_FLOAT = 2,  /* f */
   FF_ATTR_STRING = 3, /* s */
-  FF_ATTR_INTS = 4    /* ints, n */
+  FF_ATTR_INTS = 4,   /* ints, n */
+  FF_ATTR_FLOATS = 5  /* floats, n */
 } ff_attr_type;
 
 typedef struct ff_attr {
@@ -62,6 +63,7 @@ typedef struct ff_attr {
   const char* s;
   const int64_t* ints;
   size_t n;
+  const double* floats;
 } ff_attr;
 
 /* A dense row-major array in the caller's memory. */
@@ -142,6 +144,15 @@ FF_API ff_status ff_tensor_read(ff_handle graph, ff_tensor tensor, const ff_arra
 FF_API ff_status ff_tensor_write(ff_handle graph, ff_tensor tensor, const ff_array* array);
 FF_API ff_status ff_gradient_read(ff_handle graph, ff_tensor tensor, const ff_array* array);
 
+/* ---- state ---- */
+/* What outlives steps: weights, running statistics, optimizer state, counters, totals of metrics; by number, in the
+ * order of their names. Number 0 gives first values to all that the last compile will need. *count says how many there
+ * are; a number beyond it leaves info alone. owner_first is -1 for what is no tensor of the graph. */
+FF_API ff_status ff_state_info(ff_handle graph, size_t index, ff_tensor_info* info, size_t* count);
+/* By the name that info gave, whole, wherever its pieces lie. */
+FF_API ff_status ff_state_read(ff_handle graph, const char* name, const ff_array* array);
+FF_API ff_status ff_state_write(ff_handle graph, const char* name, const ff_array* array);
+
 /* ---- data sets ---- */
 /* Arrays with a common first extent, fed to input tensors. The arrays are not copied: they must outlive the
  * data set. */
@@ -156,13 +167,18 @@ FF_API ff_status ff_dataset_begin(ff_handle dataset, int64_t batch, int32_t shuf
 /* Compile the graph up to one output tensor. Options (all but the first optional):
  *   output (int), mode ("training" | "inference"), loss (name of a loss op or ""), loss_* (attributes of that op),
  *   metrics (comma-separated names), optimizer (name of an update op or ""), optimizer_* (its attributes),
- *   learning_rate (float), engine (name), device ("cpu" | "reference"), devices (int), threads (int, 0: all),
+ *   learning_rate (float), schedule (name of a schedule op that the rate follows), schedule_* (its attributes),
+ *   clip_norm (float: the most that the norm of all gradients together may be; 0: any),
+ *   engine (name), device ("cpu" | "reference"), devices (int), threads (int, 0: all),
  *   fuse (bool: rewrite into fused operators, default true),
- *   place:OP (text "start index:degree:stride ...": how an operator is split and laid onto devices),
+ *   place:OP (text "0 b0:2:1": an operator from device 0 on, index b0 in 2 parts that lie 1 device apart),
  *   share_update:WEIGHT (bool: devices with copies of a weight update a slice each).
  * The label tensor is an input of the graph made by this call. The last model compiled is the one that tensor reads
  * and writes speak of. */
 FF_API ff_status ff_compile(ff_handle graph, const ff_attr* options, size_t n_options, ff_handle* model);
+/* Split and place the operators of a model otherwise, between steps; weights, optimizer state, counters and metrics
+ * stay. Options: engine, devices, threads and place:NAME, as for ff_compile. A failure leaves the model as it was. */
+FF_API ff_status ff_model_place(ff_handle model, const ff_attr* options, size_t n_options);
 FF_API ff_status ff_model_label(ff_handle model, ff_tensor* label);
 /* Run sections for up to max_steps batches of a data set, or for slice_ms milliseconds (0: no limit), whichever ends
  * first; at least one batch is run unless the epoch is over. dataset 0: one step on what the input tensors hold.

@@ -9,7 +9,7 @@ from engines.test_random_graphs import BATCH, BINARY, STEP, UNARY, WIDTH
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flexflow.core import AdamOptimizer, FFConfig, FFModel, LossType, Strategy
+from flexflow.core import AdamOptimizer, CosineDecay, FFConfig, FFModel, LossType, Strategy
 from flexflow.core.strategy import indices_of
 
 ROWS = 3 * BATCH + 3
@@ -47,7 +47,8 @@ def train(steps: list[Any], strategy: Any) -> tuple[dict[str, np.ndarray], np.nd
     model = build(steps)
     chosen = strategy(model) if strategy is not None else None
     loss = LossType.LOSS_MEAN_SQUARED_ERROR_AVG_REDUCE
-    model.compile(AdamOptimizer(model, alpha=0.01), loss, strategy=chosen)
+    optimizer = AdamOptimizer(model, alpha=CosineDecay(0.01, 4, warmup_steps=1), clipnorm=0.3)
+    model.compile(optimizer, loss, strategy=chosen)
     random = np.random.default_rng(0)
     x, y = random.normal(size=(ROWS, WIDTH)), random.normal(size=(ROWS, 3))
     history = model.fit(x, y, verbose=0)

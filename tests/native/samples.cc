@@ -212,6 +212,14 @@ void updates(Table& t) {
   t.add("sgd", {{"weight_decay", 0.1}}, t.f({5, 4}), t.f({5, 4}), rate, step);
   t.add("sgd", {{"momentum", 0.5}, {"nesterov", true}}, t.f({5, 4}), t.f({5, 4}), rate, step);
   t.add("adam", {}, t.f({5, 4}), t.f({5, 4}), rate, step);
+  t.add("square_sum", {}, t.f({5, 4}));
+  t.add("clip_factor", {{"norm", 0.5}}, rate, rate, rate);
+  t.add("scale", {}, t.f({5, 4}), rate);
+  const Attrs decay = {{"initial", 0.5}, {"decay_steps", int64_t{7}}, {"warmup_steps", int64_t{3}}};
+  t.add("exponential_decay", decay, step).attrs.set("decay_rate", 0.5);
+  t.add("cosine_decay", decay, step);
+  t.add("polynomial_decay", decay, step);
+  t.add("piecewise_constant", {{"boundaries", Ints{2, 5}}, {"values", std::vector<double>{0.3, 0.2, 0.1}}}, step);
   t.add("regularize", {{"l1", 0.1}, {"l2", 0.2}}, t.f({5, 4}), t.f({5, 4}));
 }
 

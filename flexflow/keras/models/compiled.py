@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from flexflow.core import FFModel, FlexFlowError
+from flexflow.core import FFModel, FlexFlowError, Strategy
 from flexflow.keras import backend, losses, optimizers
 from flexflow.keras.graph import Graph
 from flexflow.keras.metrics import MetricLike
@@ -44,6 +44,8 @@ class Compiled:
         steps_per_execution: int = 1,
         jit_compile: str | bool | None = "auto",
         auto_scale_loss: bool = True,
+        *,
+        strategy: Strategy | None = None,
     ) -> None:
         """Say how the model is trained. Weights keep their values; what an optimizer remembers
         starts anew.
@@ -57,15 +59,26 @@ class Compiled:
             loss: a name or object of flexflow.keras.losses; None for a model that only predicts.
             metrics: a list of names or objects of flexflow.keras.metrics; "accuracy" suits the
                 labels that the loss has.
+            strategy: FlexFlow's own, beside Keras's arguments: how layers are split over devices; a
+                flexflow.core.Strategy, whose patterns are of names of layers. None: data
+                parallelism over the devices that the command line names, or none. One that does not
+                fit is an error of the first run.
 
         Raises:
             ValueError: an unknown name; a loss without an optimizer; a loss or metric that does not
                 suit the output or the labels.
+            TypeError: a strategy that is none.
             NotImplementedError: an argument that is not supported, or a model of several outputs.
 
         >>> from flexflow.keras import Sequential, layers
         >>> model = Sequential([layers.Dense(3, activation="softmax", input_shape=(4,))])
         >>> model.compile("sgd", "sparse_categorical_crossentropy", ["accuracy"])
+
+        On two devices:
+
+        >>> from flexflow.core import Strategy
+        >>> two = Strategy.data_parallel(2)
+        >>> model.compile("sgd", "sparse_categorical_crossentropy", strategy=two)
         """
         who = f"{self.name}.compile"
         backend.refuse(who, loss_weights=loss_weights, weighted_metrics=weighted_metrics)
@@ -80,7 +93,9 @@ class Compiled:
                 "known are 'sgd' and 'adam'"
             )
         chosen = None if optimizer is None else optimizers.get(optimizer)
-        self._settings = Settings(chosen, found, get_metrics(metrics, who))
+        if strategy is not None and not isinstance(strategy, Strategy):
+            raise TypeError(f"{who}: strategy is {strategy!r}, expected a flexflow.core.Strategy")
+        self._settings = Settings(chosen, found, get_metrics(metrics, who), strategy)
         self._program = None
         if self.built:
             self._check_settings(who)
@@ -128,10 +143,13 @@ class Compiled:
 
     @property
     def ffmodel(self) -> FFModel:
-        """The FFModel that the model is lowered to, with all that it can tell: plans, memory,
-        profiles.
+        """The FFModel that the model is lowered to, with all that it can tell and do: plans,
+        memory, profiles, ``save_checkpoint``, ``change_strategy``, ``recompile_on_condition``. It
+        is another one after ``compile``.
         """
-        return self._ready(32).ff
+        program = self._ready(32)
+        program.catch_up()  # what is read from it or saved are then the weights of this model
+        return program.ff
 
     def _ready(self, batch_size: int, needs_loss: str | None = None) -> Program:
         """The program, made when it is first needed."""

@@ -9,7 +9,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from flexflow.core import CompMode, DataSet, FFConfig, FFModel, PerfMetrics, SingleDataLoader
+from flexflow.core import (
+    CompMode,
+    DataSet,
+    FFConfig,
+    FFModel,
+    PerfMetrics,
+    SingleDataLoader,
+    Strategy,
+)
 from flexflow.keras.graph import Graph, sizes
 from flexflow.keras.losses import Loss
 from flexflow.keras.lowering import Lowering, Value
@@ -25,6 +33,7 @@ class Settings(NamedTuple):
     optimizer: Optimizer | None = None
     loss: Loss | None = None
     metrics: Sequence[Metric] = ()
+    strategy: Strategy | None = None
 
 
 class Feed(NamedTuple):
@@ -88,7 +97,7 @@ class Program:
     def _compile(self, lowering: Lowering, output: Value) -> None:
         # A moved value would come out with its axes in another order than Keras's.
         tensor = lowering.plain(output)
-        optimizer, loss, metrics = self.settings
+        optimizer, loss, metrics, strategy = self.settings
         self._optimizer = (
             optimizer.create(self.ff) if optimizer is not None and loss is not None else None
         )
@@ -99,6 +108,7 @@ class Program:
             CompMode.TRAINING if loss else CompMode.INFERENCE,
             output=tensor,
             loss_attributes=loss.attributes if loss else None,
+            strategy=strategy,
         )
 
     # ---- values of variables ----
@@ -156,7 +166,7 @@ class Program:
         single = every_batch or (step == "train" and bool(self._penalties))
         means, batches = Means(), 0
         while batches < feed.steps:
-            self._catch_up()
+            self.catch_up()
             penalty = self._penalty()
             self.ff.reset_metrics()
             progress = next(self.ff.run(step, feed.data, 1 if single else feed.steps - batches))
@@ -189,7 +199,7 @@ class Program:
         self._begin(feed, None)
         output = self.ff.output_tensor
         rows = np.empty((feed.data.num_samples, *output.dims[1:]), output.dtype)
-        self._catch_up()
+        self.catch_up()
         batches = 0
         for progress in self.ff.run("predict", feed.data, 1 if every_batch else feed.steps, rows):
             batches += progress.steps
@@ -199,7 +209,7 @@ class Program:
         seed, epoch = order or (0, 0)
         feed.data.begin(feed.batch_size, shuffle=order is not None, seed=seed, epoch=epoch)
 
-    def _catch_up(self) -> None:
+    def catch_up(self) -> None:
         """Take what may have been set since the last slice: weights, and the learning rate."""
         for reference, parameter in zip(self._variables, self._parameters):
             variable = reference()

@@ -137,6 +137,9 @@ CompileSpec take_spec(GraphObject& object, Options& options) {
   spec.metrics = metric_flags(metrics, sparse);
   spec.optimizer = options.take<std::string>("optimizer", "");
   spec.optimizer_attrs = options.take_prefix("optimizer_");
+  spec.schedule = options.take<std::string>("schedule", "");
+  spec.schedule_attrs = options.take_prefix("schedule_");
+  spec.clip_norm = options.take("clip_norm", 0.0);
   spec.strategy = take_strategy(object.graph, options);
   if (!spec.loss.empty()) {
     spec.loss_attrs = complete_attrs(op_def(spec.loss), spec.loss_attrs, spec.loss);
@@ -146,7 +149,17 @@ CompileSpec take_spec(GraphObject& object, Options& options) {
   }
   if (!spec.optimizer.empty())
     spec.optimizer_attrs = complete_attrs(op_def(spec.optimizer), spec.optimizer_attrs, spec.optimizer);
+  if (!spec.schedule.empty())
+    spec.schedule_attrs = complete_attrs(op_def(spec.schedule), spec.schedule_attrs, spec.schedule);
   return spec;
+}
+
+std::unique_ptr<Engine> take_engine(Options& options, const std::string& device) {
+  const auto name = options.take<std::string>("engine", "local");
+  const EngineConfig config{
+      .device = device, .devices = small_count(options, "devices", 1), .threads = small_count(options, "threads", 0)};
+  options.finish();
+  return make_engine(name, config);
 }
 
 // A new compile starts its optimizer, metrics and gradients afresh; weights and running statistics stay.
@@ -176,20 +189,22 @@ ff_status ff_compile(ff_handle graph, const ff_attr* options, size_t n_options, 
     if (mode != "training" && mode != "inference")
       bad_value("compile: mode is \"", mode, "\"; expected training or inference");
     const auto rate = given.take("learning_rate", 0.01);
-    const auto engine_name = given.take<std::string>("engine", "local");
-    EngineConfig config{.device = spec.device,
-                        .devices = small_count(given, "devices", 1),
-                        .threads = small_count(given, "threads", 0)};
-    given.finish();
-    auto made = std::make_shared<Model>(object, spec, mode == "training", make_engine(engine_name, config));
+    auto made = std::make_shared<Model>(object, spec, mode == "training", take_engine(given, spec.device));
     // Faults of shape, loss or optimizer come out here, not in the first step.
-    const int32_t sections = spec.loss.empty()                               ? FF_PREDICT
-                             : spec.optimizer.empty() || mode == "inference" ? FF_EVALUATE
-                                                                             : FF_TRAIN_STEP;
-    (void)build_step(object->graph, spec, made->step_spec(sections, 0), kernel_query());
+    (void)build_step(object->graph, spec, made->step_spec(made->widest(), 0), kernel_query());
     reset_training_state(object->state, rate);
     object->model = made;
     *model = keep(std::move(made));
+  });
+}
+
+ff_status ff_model_place(ff_handle model, const ff_attr* options, size_t n_options) {
+  return guarded([&] {
+    const auto object = model_of(model);
+    const std::lock_guard lock(object->owner().mutex);
+    Options given(attrs_of(options, n_options));
+    Strategy strategy = take_strategy(object->owner().graph, given);
+    object->move_to(std::move(strategy), take_engine(given, object->spec().device));
   });
 }
 

@@ -113,6 +113,9 @@ Attrs attrs_of(const ff_attr* attrs, size_t n) {
       case FF_ATTR_INTS:
         out.set(name, std::vector<int64_t>(attr.ints, attr.ints + attr.n));
         break;
+      case FF_ATTR_FLOATS:
+        out.set(name, std::vector<double>(attr.floats, attr.floats + attr.n));
+        break;
       default:
         bad_value("attribute \"", name, "\" has type code ", attr.type, "; see ff_attr_type");
     }

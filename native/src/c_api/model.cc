@@ -38,6 +38,11 @@ Model::Model(std::shared_ptr<GraphObject> owner, CompileSpec spec, bool training
       machine_(engine_->machine()),
       batch_(batch_size(owner_->graph)) {}
 
+int32_t Model::widest() const {
+  if (spec_.loss.empty()) return FF_PREDICT;
+  return training_ && !spec_.optimizer.empty() ? FF_TRAIN_STEP : FF_EVALUATE;
+}
+
 StepSpec Model::step_spec(int32_t sections, int64_t batch) const {
   const bool alone = (sections & kAlone) != 0;
   if (sections <= 0 || sections > FF_PREDICT || (alone && (sections & ~kAlone) != 0))
@@ -53,6 +58,17 @@ StepSpec Model::step_spec(int32_t sections, int64_t batch) const {
     if (step.backward) step.pinned_gradients = pinned_gradients_;
   }
   return step;
+}
+
+void Model::move_to(Strategy strategy, std::unique_ptr<Engine> engine) {
+  CompileSpec spec = spec_;
+  spec.strategy = std::move(strategy);
+  Graph graph = build_step(owner_->graph, spec, step_spec(widest(), 0), kernel_query());
+  check(place(std::move(graph), spec.strategy), engine->machine());
+  drop_plans();
+  spec_ = std::move(spec);
+  engine_ = std::move(engine);
+  machine_ = engine_->machine();
 }
 
 void Model::drop_plans() {

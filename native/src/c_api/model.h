@@ -17,8 +17,12 @@ class Model {
   GraphObject& owner() const { return *owner_; }
   const CompileSpec& spec() const { return spec_; }
 
+  // The section that does the most of what the model was compiled for.
+  int32_t widest() const;
   // The step that an ff_section mask asks for, at a batch size.
   StepSpec step_spec(int32_t sections, int64_t batch) const;
+  // Another strategy from now on, on an engine that may have other devices; states follow when plans are loaded.
+  void move_to(Strategy strategy, std::unique_ptr<Engine> engine);
   // The loaded plan of a step; its states have values.
   Executable& executable(const StepSpec& step);
   // One run on what the inputs hold. Sections on their own must come in order: see require_order.

@@ -173,6 +173,9 @@ ff_status ff_scalar_set(ff_handle model, const char* name, double value) {
     const auto object = model_of(model);
     const std::lock_guard lock(object->owner().mutex);
     const bool step = std::strcmp(&required(name, "name"), "step") == 0;
+    if (!step && !object->spec().schedule.empty())
+      fail(ErrorKind::state, "the learning rate follows the schedule ", object->spec().schedule,
+           " and cannot be set; compile with a number instead");
     State::Entry* entry = scalar(*object, name);
     if (entry == nullptr)
       entry = &object->owner().state.entry(cat("optimizer/", name), {step ? DType::int64 : DType::float64, {}});

@@ -7,7 +7,7 @@
 namespace ff {
 
 const char* name_of(AttrType type) {
-  constexpr const char* kNames[] = {"a bool", "an int", "a float", "a string", "a list of int"};
+  constexpr const char* kNames[] = {"a bool", "an int", "a float", "a string", "a list of int", "a list of float"};
   return kNames[static_cast<size_t>(type)];
 }
 
@@ -17,7 +17,8 @@ std::string to_string(const AttrValue& value) {
         using T = std::decay_t<decltype(v)>;
         if constexpr (std::is_same_v<T, bool>) return v ? "true" : "false";
         if constexpr (std::is_same_v<T, std::string>) return v;
-        if constexpr (std::is_same_v<T, std::vector<int64_t>>) return "[" + join(v) + "]";
+        if constexpr (std::is_same_v<T, std::vector<int64_t>> || std::is_same_v<T, std::vector<double>>)
+          return "[" + join(v) + "]";
         if constexpr (std::is_arithmetic_v<T>) return cat(v);
       },
       value);
@@ -37,6 +38,7 @@ template const int64_t& Attrs::get(const std::string&) const;
 template const double& Attrs::get(const std::string&) const;
 template const std::string& Attrs::get(const std::string&) const;
 template const std::vector<int64_t>& Attrs::get(const std::string&) const;
+template const std::vector<double>& Attrs::get(const std::string&) const;
 
 std::string to_string(const Attrs& attrs) {
   std::vector<std::string> parts;

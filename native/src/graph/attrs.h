@@ -1,4 +1,4 @@
-// Attributes of an operator: a small ordered map from names to values of five types.
+// Attributes of an operator: a small ordered map from names to values of six types.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace ff {
 
-using AttrValue = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>>;
+using AttrValue = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>, std::vector<double>>;
 
-enum class AttrType { boolean, integer, real, text, integers };  // in the order of AttrValue
+enum class AttrType { boolean, integer, real, text, integers, reals };  // in the order of AttrValue
 
 const char* name_of(AttrType type);
 inline AttrType type_of(const AttrValue& value) { return static_cast<AttrType>(value.index()); }
@@ -32,6 +32,7 @@ class Attrs {
   double real(const std::string& name) const { return get<double>(name); }
   const std::string& text(const std::string& name) const { return get<std::string>(name); }
   const std::vector<int64_t>& ints(const std::string& name) const { return get<std::vector<int64_t>>(name); }
+  const std::vector<double>& reals(const std::string& name) const { return get<std::vector<double>>(name); }
 
   auto begin() const { return items_.begin(); }
   auto end() const { return items_.end(); }

@@ -69,16 +69,45 @@ Value accumulated(Graph& graph, NodeId weight, Value grad) {
   return {state, 0};
 }
 
+// All gradients by one factor, so that their norm together is clip_norm at most.
+void clip_gradients(Graph& graph, double clip_norm, const std::vector<NodeId>& weights, std::vector<Value>& grads) {
+  std::vector<Value> sums;
+  for (size_t i = 0; i < weights.size(); ++i)
+    if (grads[i].valid())
+      sums.push_back({add_in(graph, Section::update, "square_sum", {}, {grads[i]},
+                             "optimizer/" + graph.node(weights[i]).name + "/square_sum"),
+                      0});
+  if (sums.empty()) return;
+  const NodeId factor =
+      add_in(graph, Section::update, "clip_factor", {{"norm", clip_norm}}, sums, "optimizer/clip_factor");
+  for (size_t i = 0; i < weights.size(); ++i)
+    if (grads[i].valid())
+      grads[i] = {add_in(graph, Section::update, "scale", {}, {grads[i], {factor, 0}},
+                         "optimizer/" + graph.node(weights[i]).name + "/clipped"),
+                  0};
+}
+
+// The learning rate is a state; where a schedule computes it, that shows what the last step used.
+Value learning_rate(Graph& graph, const CompileSpec& compile, NodeId state, Value step) {
+  if (compile.schedule.empty()) return {state, 0};
+  const Value rate = {
+      add_in(graph, Section::update, compile.schedule, compile.schedule_attrs, {step}, "optimizer/schedule"), 0};
+  graph.assignments.push_back({state, rate});
+  return rate;
+}
+
 // One update op per weight; its own states (momentum and the like) and its results follow its definition.
 void add_updates(Graph& graph, const CompileSpec& compile, const std::vector<NodeId>& weights,
-                 const std::vector<Value>& grads) {
-  const NodeId rate = add_state(graph, "optimizer/learning_rate", {DType::float64, {}}, 0.01);
+                 std::vector<Value> grads) {
+  const NodeId state = add_state(graph, "optimizer/learning_rate", {DType::float64, {}}, 0.01);
   const NodeId step = add_state(graph, "optimizer/step", {DType::int64, {}});
+  const Value rate = learning_rate(graph, compile, state, {step, 0});
+  if (compile.clip_norm > 0) clip_gradients(graph, compile.clip_norm, weights, grads);
   for (size_t i = 0; i < weights.size(); ++i) {
     if (!grads[i].valid()) continue;
     const std::string name = "optimizer/" + graph.node(weights[i]).name;
     const NodeId update = add_in(graph, Section::update, compile.optimizer, compile.optimizer_attrs,
-                                 {{weights[i], 0}, grads[i], {rate, 0}, {step, 0}}, name);
+                                 {{weights[i], 0}, grads[i], rate, {step, 0}}, name);
     graph.assignments.push_back({weights[i], {update, 0}});
     const std::vector<Value> inputs = graph.node(update).inputs;
     for (size_t k = 4; k < inputs.size(); ++k)

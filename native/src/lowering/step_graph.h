@@ -19,7 +19,10 @@ struct CompileSpec {
   Attrs loss_attrs;
   std::string optimizer;  // name of an update op, "" for none
   Attrs optimizer_attrs;
-  Attrs metrics;  // flags of the metrics op
+  std::string schedule;  // name of an op that computes the learning rate from the step, "" for none
+  Attrs schedule_attrs;
+  double clip_norm = 0;  // the most that the norm of all gradients may be; 0: any
+  Attrs metrics;         // flags of the metrics op
   bool fuse = true;
   int64_t seed = 0;
   std::string device = "cpu";

@@ -88,6 +88,51 @@ OpDef regularize() {
 }
 REGISTER_OP(regularize);
 
+OpDef square_sum() {
+  OpDef op("square_sum");
+  op.describe("The sum of the squares of a gradient, in float64.");
+  op.inputs(1).space("x* -> ").no_gradient();
+  op.shape = [](const OpCall& call) -> std::vector<TensorType> {
+    expect_float(call, 0);
+    return {{DType::float64, {}}};
+  };
+  op.flops = flops_per_element(2);
+  op.internal = true;
+  return op;
+}
+REGISTER_OP(square_sum);
+
+OpDef clip_factor() {
+  OpDef op("clip_factor");
+  op.describe("From the sums of squares of all gradients the factor min(1, norm / sqrt(their sum)).");
+  op.inputs(1, -1).space("x*... -> x*").no_gradient();
+  op.required("norm", AttrType::real, "the most that the norm of all gradients together may be");
+  op.shape = [](const OpCall& call) -> std::vector<TensorType> {
+    for (size_t i = 0; i < call.inputs.size(); ++i)
+      expect_type(call, static_cast<int>(i), {DType::float64, {}}, "a sum of squares");
+    return {{DType::float64, {}}};
+  };
+  op.flops = [](const OpCall& call) { return static_cast<double>(call.inputs.size()) + 3; };
+  op.internal = true;
+  return op;
+}
+REGISTER_OP(clip_factor);
+
+OpDef scale() {
+  OpDef op("scale");
+  op.describe("A gradient times a factor that is computed: inputs (g, factor), output g * factor.");
+  op.inputs(2).space("x*, -> x*").linear_in({0}).inplace(0, 0).no_gradient();
+  op.shape = [](const OpCall& call) -> std::vector<TensorType> {
+    expect_float(call, 0);
+    expect_type(call, 1, {DType::float64, {}}, "the factor");
+    return {call.inputs[0]};
+  };
+  op.flops = flops_per_element(1);
+  op.internal = true;
+  return op;
+}
+REGISTER_OP(scale);
+
 OpDef increment() {
   OpDef op("increment");
   op.describe("A counter plus one.");

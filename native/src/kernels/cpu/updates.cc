@@ -4,6 +4,7 @@
 #include "base/parallel.h"
 #include "kernels/cpu/primitive.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/sum.h"
 
 namespace ff::cpu {
 namespace {
@@ -58,6 +59,18 @@ FF_SIMD void penalise(const float* g, const float* w, float* y, int64_t n, float
   }
 }
 
+FF_SIMD double squares(const float* g, int64_t n) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(g[i]) * static_cast<double>(g[i]);
+  return sum;
+}
+
+FF_SIMD void multiply(const float* g, float* y, int64_t n, float factor) {
+#pragma omp simd
+  for (int64_t i = 0; i < n; ++i) y[i] = g[i] * factor;
+}
+
 float attr(const OpCall& call, const std::string& name) { return static_cast<float>(call.attrs.real(name)); }
 
 RunFn sgd(const OpCall& call) {
@@ -106,17 +119,34 @@ RunFn regularize(const OpCall& call) {
   };
 }
 
+RunFn square_sum(const OpCall& call) {
+  return [n = call.inputs[0].numel()](const RunArgs& args) {
+    *args.output<double>(0) =
+        chunked_sum<double>(n, kGrain, [&](int64_t b, int64_t e) { return squares(args.input<float>(0) + b, e - b); });
+  };
+}
+
+RunFn scale(const OpCall& call) {
+  return [n = call.outputs[0].numel()](const RunArgs& args) {
+    const auto factor = static_cast<float>(*args.input<double>(1));
+    parallel_for(n, kGrain, [&](int64_t b, int64_t e) {
+      multiply(args.input<float>(0) + b, args.output<float>(0) + b, e - b, factor);
+    });
+  };
+}
+
 KernelDef kernel(const std::string& op, RunFn (*bind)(const OpCall&)) {
   KernelDef def;
   def.op = op;
   def.device = "cpu";
-  def.supported = [](const OpCall& call) { return call.outputs[0].dtype == DType::float32; };
+  def.supported = [](const OpCall& call) { return call.inputs[0].dtype == DType::float32; };
   def.bind = [bind](const BindContext& context) { return make_kernel(bind(context.call)); };
   return def;
 }
 
 std::vector<KernelDef> update_kernels() {
-  return {kernel("sgd", sgd), kernel("adam", adam), kernel("regularize", regularize)};
+  return {kernel("sgd", sgd), kernel("adam", adam), kernel("regularize", regularize), kernel("square_sum", square_sum),
+          kernel("scale", scale)};
 }
 REGISTER_KERNELS(update_kernels);
 

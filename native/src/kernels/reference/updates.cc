@@ -4,6 +4,7 @@
 #include "base/parallel.h"
 #include "kernels/reference/define.h"
 #include "kernels/reference/dispatch.h"
+#include "kernels/sum.h"
 
 namespace ff::reference {
 namespace {
@@ -60,6 +61,42 @@ void regularize(auto zero, const OpCall& call, const RunArgs& args) {
   });
 }
 
+void scale(auto zero, const OpCall& call, const RunArgs& args) {
+  using T = decltype(zero);
+  const T factor = static_cast<T>(*args.input<double>(1));
+  parallel_for(call.outputs[0].numel(), kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) args.output<T>(0)[i] = args.input<T>(0)[i] * factor;
+  });
+}
+
+std::unique_ptr<Kernel> bind_square_sum(const BindContext& context) {
+  return dispatch_float(context.call.inputs[0].dtype, [&](auto zero) {
+    using T = decltype(zero);
+    return make_kernel([n = context.call.inputs[0].numel()](const RunArgs& args) {
+      const T* g = args.input<T>(0);
+      *args.output<double>(0) = chunked_sum<double>(n, kGrain, [&](int64_t begin, int64_t end) {
+        double sum = 0;
+        for (int64_t i = begin; i < end; ++i) sum += static_cast<double>(g[i]) * static_cast<double>(g[i]);
+        return sum;
+      });
+    });
+  });
+}
+
+std::unique_ptr<Kernel> bind_clip_factor(const BindContext& context) {
+  return make_kernel([n = context.call.inputs.size(), most = context.call.attrs.real("norm")](const RunArgs& args) {
+    double sum = 0;
+    for (size_t i = 0; i < n; ++i) sum += *args.input<double>(static_cast<int>(i));
+    const double norm = std::sqrt(sum);
+    // A norm that is NaN must not pass for a small one.
+    *args.output<double>(0) = norm <= most ? 1.0 : most / norm;
+  });
+}
+
+bool float_input(const OpCall& call) {
+  return call.inputs[0].dtype == DType::float32 || call.inputs[0].dtype == DType::float64;
+}
+
 std::unique_ptr<Kernel> bind_increment(const BindContext& context) {
   return dispatch_index(context.call.outputs[0].dtype, [&](auto zero) {
     using T = decltype(zero);
@@ -74,6 +111,9 @@ std::vector<KernelDef> update_kernels() {
       float_kernel("sgd", [](auto zero, const auto& call, const auto& args) { sgd(zero, call, args); }),
       float_kernel("adam", [](auto zero, const auto& call, const auto& args) { adam(zero, call, args); }),
       float_kernel("regularize", [](auto zero, const auto& call, const auto& args) { regularize(zero, call, args); }),
+      float_kernel("scale", [](auto zero, const auto& call, const auto& args) { scale(zero, call, args); }),
+      define("square_sum", bind_square_sum, float_input),
+      define("clip_factor", bind_clip_factor),
       define("increment", bind_increment)};
 }
 REGISTER_KERNELS(update_kernels);
