@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flexflow.core._lib import text
+from flexflow.core.checks import integer
 
 if TYPE_CHECKING:
     from flexflow.core.layer import Op
@@ -138,7 +139,7 @@ class Strategy:
         >>> Strategy.hybrid(dp=2, tp=2).devices
         4
         """
-        strategy = cls(dp * tp)
+        strategy = cls(integer(dp, "hybrid: dp", 1) * integer(tp, "hybrid: tp", 1))
         strategy.tensor_parallel_degree = tp
         if dp > 1:
             strategy.split("*", sample=dp, strides=(tp,))
@@ -172,9 +173,12 @@ class Strategy:
                 raise ValueError(f"split({pattern!r}): {name}={degree!r}, expected 1 or more parts")
         if strides is not None and len(strides) != len(splits):
             raise ValueError(f"split({pattern!r}): {len(strides)} strides for {len(splits)} splits")
-        grid = None if strides is None else tuple(int(stride) for stride in strides)
-        placement = Placement(dict(splits), int(start), grid)
-        if start < 0 or placement.devices() > self.devices:
+        who = f"split({pattern!r})"
+        grid = None
+        if strides is not None:
+            grid = tuple(integer(stride, f"{who}: stride", 0) for stride in strides)
+        placement = Placement(dict(splits), integer(start, f"{who}: start", 0), grid)
+        if placement.devices() > self.devices:
             raise ValueError(
                 f"split({pattern!r}): the parts reach device {placement.devices() - 1} from device "
                 f"{start}; the strategy has devices 0 to {self.devices - 1}"
@@ -328,6 +332,8 @@ class _Binding:
         self.strategy, self.model = strategy, model
         self.columns: set[int] = set()  # tensors whose channels are split
         self.placed: set[int] = set()  # tensors made, directly or not, by a placed operator
+        self.general: set[str] = set()  # names of indices in the rule for all operators ...
+        self.resolved: set[str] = set()  # ... and those of them that some operator has
 
     def placements(self) -> Iterator[tuple[str, Placement]]:
         for op in self.model.get_layers().values():
@@ -341,6 +347,8 @@ class _Binding:
                 yield op.name, placement
             if placement is not None or follows:
                 self.placed.update(_outputs(op))
+        for name in sorted(self.general - self.resolved - set(KINDS)):
+            raise ValueError(f"strategy: no operator that '*' matches has an index {name!r}")
 
     def _rule(self, name: str) -> tuple[str, Placement] | None:
         rules = reversed(self.strategy.rules)
@@ -364,6 +372,8 @@ class _Binding:
         """What a rule for all operators comes to here. Who has weights to share is placed, and who
         reads nothing that is placed; the others follow what they read."""
         indices = indices_of(self.model, op)
+        self.general.update(said.splits)
+        self.resolved.update(name for name in said.splits if _resolve(name, indices))
         tensor = self._tensor_index(op, indices)
         if tensor is None and follows:
             return None

@@ -104,6 +104,12 @@ def test_tensor_parallel_alternates() -> None:
     assert hybrid["down"].grid() == (2, 1)
 
 
+def test_the_last_rule_counts() -> None:
+    """What a later one says of an operator, earlier ones no longer do."""
+    bound = Strategy(2).split("*", o=2).split("up", o=2).split("up", b0=2).bind(mlp())
+    assert dict(dict(bound.rules)["up"].splits) == {"b0": 2}
+
+
 def test_one_device_needs_no_strategy() -> None:
     plans = []
     for strategy in (None, Strategy.data_parallel(1)):

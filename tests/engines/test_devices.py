@@ -95,6 +95,7 @@ def test_strategies_that_do_not_fit() -> None:
     for strategy, message in (
         (Strategy(2).split("first", colour=2), r"first has no index 'colour' to split; it has b0"),
         (Strategy(2).split("second", o=2), r"no operator of the model matches 'second'"),
+        (Strategy(2).split("*", colour=2), r"no operator that '\*' matches has an index 'colour'"),
     ):
         with pytest.raises(ValueError, match=message):
             model.compile(SGDOptimizer(model), loss, strategy=strategy)
@@ -102,6 +103,10 @@ def test_strategies_that_do_not_fit() -> None:
         model.compile(SGDOptimizer(model), loss, strategy=3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"the parts reach device 4"):
         Strategy(4).split("first", start=1, b0=4)
+    with pytest.raises(TypeError, match=r"stride: got 1.5, expected an integer"):
+        Strategy(4).split("first", b0=2, strides=[1.5])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match=r"dp"):
+        Strategy.hybrid(dp=-1, tp=-2)
     with pytest.raises(ValueError, match=r"expected 1 or more parts"):
         Strategy(4).split("first", b0=0)
     with pytest.raises(FlexFlowError, match=r"not compiled"):

@@ -119,6 +119,8 @@ Strategy take_strategy(const Graph& graph, Options& options) {
     const Value weight = graph.find(name);
     if (!weight.valid() || graph.node(weight.node).op != "weight")
       bad_value("the strategy shares out the update of \"", name, "\", which is no weight of the model");
+    if (value != AttrValue(true))
+      bad_value("share_update:", name, " is ", to_string(value), "; expected true, or no such option");
     strategy.shared_updates.insert(weight.node);
   }
   return strategy;

@@ -18,10 +18,4 @@ struct Machine {
   std::vector<Device> devices;
 };
 
-// A grid of devices, one dimension per split index: device of point p = start + sum of p[i] * stride[i].
-struct MachineView {
-  int start = 0;
-  std::vector<int> dims, strides;
-};
-
 }  // namespace ff

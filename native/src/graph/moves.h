@@ -26,7 +26,6 @@ class Moves {
   void add(int input, const Rect& source, const Rect& rect);
   Attrs attrs() const;
 
-  const std::string& combiner() const { return combiner_; }  // "copy", or how
   const std::vector<MovePiece>& pieces() const { return pieces_; }
 
  private:

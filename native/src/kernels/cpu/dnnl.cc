@@ -34,8 +34,6 @@ const dnnl::engine& dnnl_engine() {
   return *engine;
 }
 
-bool dnnl_dtype(DType dtype) { return dtype == DType::float32; }
-
 dnnl::memory::data_type data_type(DType dtype) {
   using T = dnnl::memory::data_type;
   switch (dtype) {

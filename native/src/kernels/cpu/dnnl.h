@@ -15,8 +15,6 @@ namespace ff::cpu {
 
 const dnnl::engine& dnnl_engine();
 
-// Does oneDNN compute in this dtype here?
-bool dnnl_dtype(DType dtype);
 dnnl::memory::data_type data_type(DType dtype);
 
 // Dense row-major; a scalar is a vector of one element.
