@@ -161,6 +161,7 @@ class CompiledModel(Ops):
         options: dict[str, Any] = {
             "engine": self._ffconfig.engine or None,
             "threads": self._ffconfig.threads,
+            "shared_memory": self._ffconfig.shared_memory,
             **strategy_options(strategy, self._self, "change_strategy"),
         }
         given = attributes(options)

@@ -82,5 +82,6 @@ def engine_options(config: FFConfig) -> dict[str, Any]:
         "device": config.device,
         "devices": config.devices,
         "threads": config.threads,
+        "shared_memory": config.shared_memory,
         "fuse": config.perform_fusion,
     }

@@ -20,16 +20,16 @@ from flexflow.core import (
 )
 
 
-def mlp() -> FFModel:
-    model = FFModel(FFConfig(batch_size=8, device="reference"))
+def mlp(shared_memory: bool = True) -> FFModel:
+    model = FFModel(FFConfig(batch_size=8, device="reference", shared_memory=shared_memory))
     t = model.dense(model.create_tensor([8, 12], "float64"), 16, name="up")
     t = model.dense(model.relu(t, name="relu"), 12, name="down")
     model.softmax(model.dense(t, 5, name="head"), name="probabilities")
     return model
 
 
-def cnn() -> FFModel:
-    model = FFModel(FFConfig(batch_size=8, device="reference"))
+def cnn(shared_memory: bool = True) -> FFModel:
+    model = FFModel(FFConfig(batch_size=8, device="reference", shared_memory=shared_memory))
     t = model.create_tensor([8, 3, 8, 8], "float64")
     t = model.conv2d(t, 6, 3, 3, 1, 1, 1, 1, ActiMode.AC_MODE_RELU, name="conv1")
     t = model.batch_norm(t, name="norm")
@@ -39,8 +39,10 @@ def cnn() -> FFModel:
     return model
 
 
-def results(build: Any, strategy: Strategy | None) -> tuple[list[float], list[np.ndarray]]:
-    model = build()
+def results(
+    build: Any, strategy: Strategy | None, shared_memory: bool = True
+) -> tuple[list[float], list[np.ndarray]]:
+    model = build(shared_memory)
     loss = LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
     model.compile(SGDOptimizer(model, lr=0.05, momentum=0.9), loss, [], strategy=strategy)
     random = np.random.default_rng(0)
@@ -64,9 +66,10 @@ READY_MADE = {
 
 @pytest.mark.parametrize("name", READY_MADE)
 @pytest.mark.parametrize("build", [mlp, cnn])
-def test_ready_made(build: Any, name: str) -> None:
+@pytest.mark.parametrize("shared_memory", [True, False])
+def test_ready_made(build: Any, name: str, shared_memory: bool) -> None:
     losses, arrays = results(build, None)
-    our_losses, our_arrays = results(build, READY_MADE[name])
+    our_losses, our_arrays = results(build, READY_MADE[name], shared_memory)
     np.testing.assert_allclose(our_losses, losses, rtol=1e-12)
     for ours, array in zip(our_arrays, arrays):
         np.testing.assert_allclose(ours, array, rtol=1e-9, atol=1e-12)
@@ -79,13 +82,15 @@ def test_data_parallel_places_what_reads_data() -> None:
     assert dict(bound.rules)["up"].splits == {"b0": 2}
 
 
-def test_shared_updates_keep_slices_of_the_optimizers_state() -> None:
-    model = mlp()
+@pytest.mark.parametrize("shared_memory", [True, False])
+def test_shared_updates_keep_slices_of_the_optimizers_state(shared_memory: bool) -> None:
+    model = mlp(shared_memory)
     loss = LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
     strategy = Strategy.data_parallel(2).share_updates()
     model.compile(SGDOptimizer(model, lr=0.1, momentum=0.9), loss, strategy=strategy)
     plan = model.plan()
-    assert plan.count('"up/kernel"\n') == 2  # a whole copy on each device
+    # A whole copy in each memory.
+    assert plan.count('"up/kernel"\n') == (1 if shared_memory else 2)
     state = '"optimizer/up/kernel/velocity" '
     assert state + "[0:8, 0:12] of [16, 12]" in plan
     assert state + "[8:16, 0:12] of [16, 12]" in plan
@@ -183,4 +188,4 @@ def test_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = mlp()
     model.compile(SGDOptimizer(model), loss)
     assert model.plan() == plan
-    assert plan.count('"up/kernel"') == 2 and "reduction/" in plan
+    assert plan.count("= linear(") == 6 and "reduction/" in plan

@@ -15,8 +15,8 @@ from flexflow.core.strategy import indices_of
 ROWS = 3 * BATCH + 3
 
 
-def build(steps: list[Any]) -> FFModel:
-    model = FFModel(FFConfig(device="reference"))
+def build(steps: list[Any], shared_memory: bool) -> FFModel:
+    model = FFModel(FFConfig(device="reference", shared_memory=shared_memory))
     tensors = [model.create_tensor([BATCH, WIDTH], "float64", name="x")]
     for name, first, second in steps:
         x, y = (tensors[-1 - back % len(tensors)] for back in (first, second))
@@ -43,8 +43,10 @@ def draw_strategy(draw: Any, model: FFModel) -> Strategy:
     return strategy
 
 
-def train(steps: list[Any], strategy: Any) -> tuple[dict[str, np.ndarray], np.ndarray, list[float]]:
-    model = build(steps)
+def train(
+    steps: list[Any], strategy: Any, shared_memory: bool = True
+) -> tuple[dict[str, np.ndarray], np.ndarray, list[float]]:
+    model = build(steps, shared_memory)
     chosen = strategy(model) if strategy is not None else None
     loss = LossType.LOSS_MEAN_SQUARED_ERROR_AVG_REDUCE
     optimizer = AdamOptimizer(model, alpha=CosineDecay(0.01, 4, warmup_steps=1), clipnorm=0.3)
@@ -61,7 +63,8 @@ def train(steps: list[Any], strategy: Any) -> tuple[dict[str, np.ndarray], np.nd
 @given(st.data(), st.lists(STEP, max_size=8))
 def test_random_strategies_of_random_graphs(data: Any, steps: list[Any]) -> None:
     weights, predictions, losses = train(steps, None)
-    ours = train(steps, lambda model: draw_strategy(data.draw, model))
+    shared_memory = data.draw(st.booleans())
+    ours = train(steps, lambda model: draw_strategy(data.draw, model), shared_memory)
     for (name, value), other in zip(weights.items(), ours[0].values()):
         np.testing.assert_allclose(other, value, rtol=1e-8, atol=1e-9, err_msg=name)
     np.testing.assert_allclose(ours[1], predictions, rtol=1e-8, atol=1e-9)

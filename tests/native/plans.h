@@ -54,7 +54,7 @@ inline StepSpec training(bool separate_sections = false) {
 
 inline Plan plan_of(Graph graph, bool separate_sections = false, const std::string& device = "reference") {
   const Machine machine{{Device{.kind = device}}};
-  return lower(place(std::move(graph), {}), machine, kernel_query(), {.separate_sections = separate_sections});
+  return lower(place(std::move(graph), {}, machine), machine, kernel_query(), {.separate_sections = separate_sections});
 }
 
 inline std::vector<std::string> ops_of(const Graph& graph) {

@@ -158,8 +158,10 @@ CompileSpec take_spec(GraphObject& object, Options& options) {
 
 std::unique_ptr<Engine> take_engine(Options& options, const std::string& device) {
   const auto name = options.take<std::string>("engine", "local");
-  const EngineConfig config{
-      .device = device, .devices = small_count(options, "devices", 1), .threads = small_count(options, "threads", 0)};
+  const EngineConfig config{.device = device,
+                            .devices = small_count(options, "devices", 1),
+                            .threads = small_count(options, "threads", 0),
+                            .shared_memory = options.take("shared_memory", true)};
   options.finish();
   return make_engine(name, config);
 }

@@ -24,7 +24,8 @@ void initialize(State& state, const std::vector<std::pair<std::string, Attrs>>& 
   const auto engine = make_engine("local", {});
   set_thread_count(engine->machine().devices[0].threads);
   promote_halves(graph, "cpu", kernel_query());
-  const auto plan = std::make_shared<const Plan>(lower(place(std::move(graph), {}), engine->machine(), kernel_query()));
+  const auto plan = std::make_shared<const Plan>(
+      lower(place(std::move(graph), {}, engine->machine()), engine->machine(), kernel_query()));
   engine->load(plan, state)->run(~0u);
   for (const std::string& name : names) {
     state.find(name)->ready = true;

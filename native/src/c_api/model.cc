@@ -64,7 +64,7 @@ void Model::move_to(Strategy strategy, std::unique_ptr<Engine> engine) {
   CompileSpec spec = spec_;
   spec.strategy = std::move(strategy);
   Graph graph = build_step(owner_->graph, spec, step_spec(widest(), 0), kernel_query());
-  check(place(std::move(graph), spec.strategy), engine->machine());
+  check(place(std::move(graph), spec.strategy, engine->machine()), engine->machine());
   drop_plans();
   spec_ = std::move(spec);
   engine_ = std::move(engine);
@@ -87,7 +87,7 @@ std::shared_ptr<const Plan> Model::plan(const StepSpec& step) {
   // Kernels may ask for layouts by thread: they are asked here as they will be bound.
   set_thread_count(machine_.devices[0].threads);
   Graph graph = build_step(owner_->graph, spec_, step, kernel_query());
-  plan = std::make_shared<const Plan>(lower(place(std::move(graph), spec_.strategy), machine_, kernel_query(),
+  plan = std::make_shared<const Plan>(lower(place(std::move(graph), spec_.strategy, machine_), machine_, kernel_query(),
                                             {.separate_sections = step.separate_sections}));
   check_plan(plan, step.separate_sections);
   return plan;

@@ -12,10 +12,17 @@ struct Device {
   int threads = 1;
   int64_t memory = 0;  // bytes
   int node = 0;
+  int space = -1;  // devices of one address space read each other's memory as their own; -1: one of its own
 };
 
 struct Machine {
   std::vector<Device> devices;
+
+  bool share_memory(int a, int b) const {
+    if (a == b) return true;
+    const auto n = static_cast<int>(devices.size());
+    return a < n && b < n && devices[a].space >= 0 && devices[a].space == devices[b].space;
+  }
 };
 
 }  // namespace ff

@@ -70,6 +70,17 @@ Range part_of(int64_t n, int part, int parts) {
   return {part * least + std::min<int64_t>(part, larger), least + (part < larger ? 1 : 0)};
 }
 
+std::optional<int64_t> run_in(const Rect& rect, const Shape& shape) {
+  int64_t start = 0;
+  bool many = false;  // rows of what follows: that must be whole
+  for (size_t d = 0; d < shape.size(); ++d) {
+    start = start * shape[d] + rect.origin[d];
+    if (many && rect.extent[d] != shape[d]) return std::nullopt;
+    many = many || rect.extent[d] != 1;
+  }
+  return start;
+}
+
 size_t slicing_dim(const Rect& rect, size_t slices) {
   for (size_t d = 0; d < rect.extent.size(); ++d)
     if (rect.extent[d] >= static_cast<int64_t>(slices)) return d;

@@ -17,6 +17,8 @@ std::optional<Rect> intersection(const Rect& a, const Rect& b);
 std::vector<Rect> difference(const Rect& from, const Rect& without);
 // The rectangle seen from the origin of one that contains it.
 Rect relative_to(const Rect& rect, const Rect& frame);
+// Where the elements of a rectangle start in a dense tensor, if they lie one after another there.
+std::optional<int64_t> run_in(const Rect& rect, const Shape& shape);
 std::string to_string(const Rect& rect);  // "[0:4, 8:16]"
 
 // The p-th of `parts` even parts of n items: where it starts and how many it has. The first ones are the larger.

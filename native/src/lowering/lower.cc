@@ -36,11 +36,11 @@ class Lowering {
       finish_section(id);
     }
     for (const auto& [name, value] : graph_.outputs) plan_.results[name] = dense(value, Storage::pinned);
+    place_buffers(plan_, options_.separate_sections);
     for (auto& [name, input] : plan_.inputs)
       for (const Step& step : plan_.steps)
         for (const BufferId read : step.inputs)
           if (plan_.root(read) == input.buffer) input.sections |= 1u << static_cast<unsigned>(step.section);
-    place_buffers(plan_, options_.separate_sections);
     add_waits(plan_);
     return std::move(plan_);
   }
@@ -69,7 +69,19 @@ class Lowering {
     return of_value_[id][0] = buffer;
   }
 
-  void add_state(NodeId id) { plan_.buffers[add_piece(id, Storage::state)].initializer = graph_.node(id).attrs; }
+  // Devices of one memory have one copy between them.
+  void add_state(NodeId id) {
+    const Local& local = flat_.locals[id];
+    for (BufferId other = 0; other < static_cast<BufferId>(plan_.buffers.size()); ++other) {
+      const Buffer& buffer = plan_.buffers[other];
+      if (buffer.storage == Storage::state && buffer.alias < 0 && buffer.name == local.state &&
+          buffer.piece == local.piece && plan_.machine.share_memory(buffer.device, local.device)) {
+        of_value_[id][0] = other;
+        return;
+      }
+    }
+    plan_.buffers[add_piece(id, Storage::state)].initializer = graph_.node(id).attrs;
+  }
 
   void add_input(NodeId id) { plan_.inputs[flat_.locals[id].state].buffer = add_piece(id, Storage::input); }
 

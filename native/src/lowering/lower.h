@@ -17,6 +17,7 @@ Plan lower(const Pcg& pcg, const Machine& machine, const KernelQuery& kernels, c
 // The stages of lower, in their order.
 std::vector<NodeId> schedule(const Graph& graph, bool separate_sections);
 void place_buffers(Plan& plan, bool separate_sections);  // aliases, lifetimes, offsets
+void share_moves(Plan& plan);                            // aliases: what is a run of memory at both ends is not moved
 void add_waits(Plan& plan);                              // between the queues of devices
 
 }  // namespace ff

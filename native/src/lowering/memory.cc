@@ -28,27 +28,49 @@ void find_lifetimes(Plan& plan) {
   }
 }
 
+// By root: do steps of several devices use it? Whoever overwrote it would have to wait for the others.
+std::vector<bool> used_by_several(const Plan& plan) {
+  std::vector<int> user(plan.buffers.size(), -1);
+  std::vector<bool> several(plan.buffers.size());
+  for (const Step& step : plan.steps)
+    for (const auto* ids : {&step.inputs, &step.outputs})
+      for (const BufferId id : *ids) {
+        if (id < 0) continue;
+        const BufferId root = plan.root(id);
+        several[root] = several[root] || (user[root] >= 0 && user[root] != step.device);
+        user[root] = step.device;
+      }
+  return several;
+}
+
 // An output takes over the memory of an input whose last use this is, where the op can work in place.
 void share_in_place(Plan& plan) {
+  std::vector<bool> common = used_by_several(plan);
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const Step& step = plan.steps[s];
     for (const auto& [output, input] : op_def(step.call.op).inplace_pairs) {
       if (static_cast<size_t>(output) >= step.outputs.size() || static_cast<size_t>(input) >= step.inputs.size())
         continue;
       const BufferId made = step.outputs[output];
-      const BufferId root = plan.root(step.inputs[input]);
+      const Plan::Span there = plan.span(step.inputs[input]);
+      const BufferId root = there.root;
       Buffer& from = plan.buffers[root];
       Buffer& to = plan.buffers[made];
       const bool ends_here = from.storage == Storage::temporary && from.last == static_cast<int>(s);
       const bool alone = std::count_if(step.inputs.begin(), step.inputs.end(),
                                        [&](BufferId id) { return plan.root(id) == root; }) == 1;
-      if (!ends_here || !alone || to.alias >= 0 || to.storage != Storage::temporary || to.bytes > from.bytes ||
-          to.layout != plan.buffers[step.inputs[input]].layout)
+      if (!ends_here || !alone || common[root] || to.alias >= 0 || to.storage != Storage::temporary ||
+          to.bytes > there.end - there.begin || to.layout != plan.buffers[step.inputs[input]].layout)
         continue;
       for (Buffer& buffer : plan.buffers)
-        if (buffer.alias == made) buffer.alias = root;
+        if (buffer.alias == made) {
+          buffer.alias = root;
+          buffer.offset += there.begin;
+        }
       to.alias = root;
+      to.offset = there.begin;
       from.last = to.last;
+      common[root] = common[made];
     }
   }
 }
@@ -90,6 +112,7 @@ size_t pack(Plan& plan, int device) {
 }  // namespace
 
 void place_buffers(Plan& plan, bool separate_sections) {
+  share_moves(plan);
   find_lifetimes(plan);
   if (separate_sections) pin_crossings(plan);
   share_in_place(plan);

@@ -68,7 +68,7 @@ bool splits_whole(const Graph& graph, NodeId id, const Strategy& strategy) {
     }
     return false;
   }
-  const Pcg pcg = place(graph, strategy, true);
+  const Pcg pcg = place(graph, strategy, {}, true);
   const NodeId producer = node.inputs[0].node;
   if (pcg.parts[producer].size() < 2) return false;
   const Splitting made(op_def(graph.node(producer).op), graph.call(producer));

@@ -36,7 +36,7 @@ struct Buffer {
   BufferId alias = -1;  // shares the memory of this buffer (a root: roots alias nothing)
   int first = -1;       // steps between which its memory is in use; of roots
   int last = -1;
-  size_t offset = 0;  // in the arena of its device
+  size_t offset = 0;  // of a temporary root: in the arena of its device; of an alias: in its root
   Attrs initializer;  // of states: how the first value is drawn, ...
   Rect piece;         // ... the rectangle that lies here of the state of that name ...
   Shape whole;        // ... and its whole shape
@@ -77,7 +77,25 @@ struct Plan {
   std::vector<size_t> scratch;  // bytes by device
 
   BufferId root(BufferId id) const { return buffers[id].alias >= 0 ? buffers[id].alias : id; }
+  // The bytes of a root that a buffer has.
+  struct Span {
+    BufferId root;
+    size_t begin, end;
+
+    bool meets(const Span& other) const { return root == other.root && begin < other.end && other.begin < end; }
+    bool operator==(const Span&) const = default;
+  };
+  Span span(BufferId id) const {
+    const Buffer& buffer = buffers[id];
+    const size_t begin = buffer.alias >= 0 ? buffer.offset : 0;
+    return {root(id), begin, begin + buffer.bytes};
+  }
 };
+
+// Of a step that copies rectangles, those which lie where they belong already.
+std::vector<Plan::Span> in_place(const Plan& plan, const Step& step);
+// All do: the step only gives another name to memory.
+bool moves_nothing(const Plan& plan, const Step& step);
 
 // The states of a plan, each with where its pieces lie.
 struct StateLayout {

@@ -19,7 +19,12 @@ class EarlyUpdates {
         assigned_(graph.size()),
         waiting_(graph.size()),
         overwriting_(graph.size()) {
-    for (const Assignment& assignment : graph.assignments) assigned_[assignment.value.node].push_back(assignment.state);
+    for (const Assignment& assignment : graph.assignments) {
+      assigned_[assignment.value.node].push_back(assignment.state);
+      // Slices that a move puts together may be made in the state's memory.
+      if (const Node& value = graph.node(assignment.value.node); value.op == "move")
+        for (const Value& slice : value.inputs) assigned_[slice.node].push_back(assignment.state);
+    }
     for (int place = 0; place < static_cast<int>(order.size()); ++place) {
       const Node& node = graph.node(order[place]);
       for (const Value& input : node.inputs) ++readers_[input.node];

@@ -25,7 +25,7 @@ class Waits {
       needed_.clear();
       for (const BufferId id : step.inputs) visit(id, s, false);
       for (const BufferId id : step.outputs)
-        if (id >= 0) visit(id, s, true);
+        if (id >= 0 && !moves_nothing(plan_, step)) visit(id, s, true);
       for (const auto& [device, last] : needed_) {
         int& known = known_[step.device].try_emplace(device, -1).first->second;
         if (last <= known) continue;
@@ -40,9 +40,11 @@ class Waits {
     const Buffer& root = plan_.buffers[plan_.root(id)];
     const bool arena = root.storage == Storage::temporary;
     std::vector<Use>& uses = uses_[{arena, arena ? root.device : plan_.root(id)}];
-    const size_t begin = arena ? root.offset : 0, end = begin + std::max<size_t>(root.bytes, 1);
+    const Plan::Span span = plan_.span(id);
+    const size_t begin = span.begin + (arena ? root.offset : 0);
+    const size_t end = begin + std::max<size_t>(span.end - span.begin, 1);
     const int device = plan_.steps[s].device;
-    bool seen = false;
+    bool covered = false;
     for (Use& use : uses) {
       if (use.end <= begin || end <= use.begin) continue;
       if (use.writer >= 0) need(plan_.steps[use.writer].device, use.writer, device);
@@ -50,12 +52,12 @@ class Waits {
         for (const auto& [reader, last] : use.readers) need(reader, last, device);
       else
         use.readers[device] = s;
-      seen = true;
+      covered = covered || (use.begin <= begin && end <= use.end);
     }
     if (writes) {
       std::erase_if(uses, [&](const Use& use) { return begin <= use.begin && use.end <= end; });
       uses.push_back({begin, end, s, {}});
-    } else if (!seen) {
+    } else if (!covered) {
       uses.push_back({begin, end, -1, {{device, s}}});
     }
   }

@@ -8,9 +8,6 @@
 namespace ff {
 namespace {
 
-// Below this a sum is made by everybody who wants it: one meeting instead of two.
-constexpr int64_t kSmallSum = 16 << 10;
-
 // Part of a tensor in the flat graph. Of a partial tensor: what it adds to the rectangle, and which of the boxes that
 // are summed made it.
 struct Made {

@@ -10,7 +10,8 @@ namespace {
 
 class Placing {
  public:
-  Placing(Pcg& pcg, const Strategy& strategy, bool lenient) : pcg_(pcg), strategy_(strategy), lenient_(lenient) {
+  Placing(Pcg& pcg, const Strategy& strategy, const Machine& machine, bool lenient)
+      : pcg_(pcg), strategy_(strategy), machine_(machine), lenient_(lenient) {
     const size_t n = pcg.graph.size();
     pcg.parts.resize(n);
     pcg.pieces.resize(n);
@@ -54,8 +55,8 @@ class Placing {
         node.section == Section::update ? std::min<size_t>(1, node.inputs.size()) : node.inputs.size();
     for (size_t k = 0; k < followed; ++k)
       if (const std::vector<Shard> shards = shards_of_value(node.inputs[k]); !shards.empty()) {
-        const bool shared = node.section == Section::update && shares_update(node.inputs[k].node);
-        add(splitting.follow({false, static_cast<int>(k)}, shared ? slices_of_copies(shards) : shards));
+        const bool update = node.section == Section::update && pcg_.graph.node(node.inputs[k].node).op == "weight";
+        add(splitting.follow({false, static_cast<int>(k)}, update ? updated(node.inputs[k].node, shards) : shards));
       }
     if (candidates.empty()) return splitting.whole(device_of_inputs(node));
     if (has_opaque_input(node)) return candidates.front();  // beside the part that made the workspace
@@ -78,30 +79,35 @@ class Placing {
     return shared.splits.empty() ? std::nullopt : std::optional(shared);
   }
 
-  bool shares_update(NodeId weight) const {
-    return strategy_.shared_updates.count(pcg_.graph.node(weight).origin) != 0;
-  }
-
-  // Each of the devices that hold a copy gets a slice of it, as far as there is one for each.
-  static std::vector<Shard> slices_of_copies(const std::vector<Shard>& shards) {
-    std::vector<Shard> slices;
+  // What each device that holds a weight updates of it: each of the copies, or a slice of them, if that is to be shared
+  // out or there is only one copy in a memory. A device of such a memory updates what has no slice for each.
+  std::vector<Shard> updated(NodeId weight, const std::vector<Shard>& shards) const {
+    const bool shared = strategy_.shared_updates.count(pcg_.graph.node(weight).origin) != 0;
+    std::vector<Shard> mine;
     for (const Shard& shard : shards) {
       int copies = 0, place = 0;
+      bool first = true;  // of its memory
       for (const Shard& other : shards) {
-        if (other.rect != shard.rect) continue;
+        const bool one_memory = machine_.share_memory(other.device, shard.device);
+        if (other.rect != shard.rect || !(shared || one_memory)) continue;
         if (&other == &shard) place = copies;
+        first = first && (&other >= &shard || !one_memory);
         ++copies;
       }
       Shard slice = shard;
       const size_t dim = slicing_dim(shard.rect, static_cast<size_t>(copies));
-      if (copies > 1 && dim < shard.rect.extent.size() && shard.rect.extent[dim] >= copies) {
+      const bool small =
+          volume(shard.rect) * static_cast<int64_t>(size_of(pcg_.graph.type({weight, 0}).dtype)) <= kSmallSum;
+      if (copies > 1 && dim < shard.rect.extent.size() && shard.rect.extent[dim] >= copies && (shared || !small)) {
         const Range range = part_of(shard.rect.extent[dim], place, copies);
         slice.rect.origin[dim] += range.origin;
         slice.rect.extent[dim] = range.extent;
+      } else if (!first) {
+        continue;
       }
-      slices.push_back(std::move(slice));
+      mine.push_back(std::move(slice));
     }
-    return slices;
+    return mine;
   }
 
   bool has_opaque_input(const Node& node) const {
@@ -175,6 +181,7 @@ class Placing {
 
   Pcg& pcg_;
   const Strategy& strategy_;
+  const Machine& machine_;
   const bool lenient_;
   std::vector<std::optional<Splitting>> splittings_;
   std::map<NodeId, NodeId> forward_of_;  // node of the user's graph -> the first node here that computes it
@@ -182,10 +189,10 @@ class Placing {
 
 }  // namespace
 
-Pcg place(Graph graph, const Strategy& strategy, bool lenient) {
+Pcg place(Graph graph, const Strategy& strategy, const Machine& machine, bool lenient) {
   Pcg pcg;
   pcg.graph = std::move(graph);
-  Placing(pcg, strategy, lenient).run();
+  Placing(pcg, strategy, machine, lenient).run();
   // A state that no op reads is a result, or is only written: it lies whole on the first device.
   for (const NodeId id : pcg.graph.order())
     if (pcg.graph.node(id).op == "weight" && pcg.pieces[id].empty())

@@ -11,6 +11,9 @@
 
 namespace ff {
 
+// Below so many bytes a sum is made by everybody who wants it: one meeting instead of two. Likewise an update.
+constexpr int64_t kSmallSum = 16 << 10;
+
 struct Pcg {
   Graph graph;
   std::vector<Parts> parts;                // by node; none for constants, which are made where they are wanted
@@ -26,8 +29,9 @@ struct Strategy {
 };
 
 // Gradients and updates follow the op that they are made for, everything else the operand that spares most moves.
+// Devices that share their memory share out updates too, whatever the strategy says: they have one copy between them.
 // lenient: an op that cannot be split as the strategy says follows instead, as when it is to be expanded.
-Pcg place(Graph graph, const Strategy& strategy, bool lenient = false);
+Pcg place(Graph graph, const Strategy& strategy, const Machine& machine, bool lenient = false);
 
 // Throws an Error naming the node when a part lies on a device that the machine has not.
 void check(const Pcg& pcg, const Machine& machine);

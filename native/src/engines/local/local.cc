@@ -207,7 +207,10 @@ class LocalExecutable : public Executable {
     // Another plan may have wanted the states in other pieces.
     for (const auto& [name, layout] : states_of(*plan_)) state_.entry(name, layout.type, layout.shards);
     pointers_.resize(plan_->buffers.size());
-    for (size_t id = 0; id < pointers_.size(); ++id) pointers_[id] = memory_of(plan_->root(static_cast<BufferId>(id)));
+    for (BufferId id = 0; id < static_cast<BufferId>(pointers_.size()); ++id) {
+      const Plan::Span span = plan_->span(id);
+      pointers_[id] = static_cast<char*>(memory_of(span.root)) + span.begin;
+    }
     written_.clear();
     for (auto& queue : queues_)
       for (Bound& bound : queue) resolve(bound);
@@ -219,7 +222,7 @@ class LocalExecutable : public Executable {
     for (size_t i = 0; i < bound.in.size(); ++i) bound.in[i] = pointers_[bound.step->inputs[i]];
     for (size_t k = 0; k < bound.out.size(); ++k) {
       const BufferId root = plan_->root(bound.step->outputs[k]);
-      bound.out[k] = pointers_[root];
+      bound.out[k] = pointers_[bound.step->outputs[k]];
       if (plan_->buffers[root].storage == Storage::state)
         written_.emplace(bound.step->section, state_.find(plan_->buffers[root].name));
     }
@@ -286,8 +289,11 @@ class LocalEngine : public Engine {
   }
 
   Machine machine() const override {
-    const Device device{
-        .kind = config_.device, .threads = shared_->threads, .memory = memory_limit() / config_.devices, .node = 0};
+    const Device device{.kind = config_.device,
+                        .threads = shared_->threads,
+                        .memory = memory_limit() / config_.devices,
+                        .node = 0,
+                        .space = config_.shared_memory ? 0 : -1};
     return {std::vector<Device>(static_cast<size_t>(config_.devices), device)};
   }
 

@@ -1,6 +1,7 @@
 // The engine that executes nothing: it walks a plan and checks that every step reads the value that it means to, and
 // that no step overwrites what it reads. Tests run the plans of every model through it; it needs no device.
 #include <algorithm>
+#include <map>
 
 #include "base/error.h"
 #include "engines/engine.h"
@@ -8,21 +9,86 @@
 namespace ff {
 namespace {
 
+constexpr BufferId kNothing = -1;
+
+// What lies in a run of bytes: the buffer that was written there last.
+struct Content {
+  size_t begin, end;  // from the start of who asks
+  BufferId writer;
+  bool operator==(const Content&) const = default;
+};
+
+// The bytes of the arena of a device, or of a buffer that lives apart from it.
+class Bytes {
+ public:
+  void write(size_t begin, size_t end, BufferId writer) {
+    split(begin);
+    split(end);
+    runs_.erase(runs_.lower_bound(begin), runs_.lower_bound(end));
+    if (begin < end) runs_[begin] = {end, writer};
+  }
+
+  std::vector<Content> read(size_t begin, size_t end) const {
+    std::vector<Content> found;
+    const auto add = [&](size_t from, size_t to, BufferId writer) {
+      if (!found.empty() && found.back().writer == writer)
+        found.back().end = to - begin;
+      else
+        found.push_back({from - begin, to - begin, writer});
+    };
+    auto it = runs_.upper_bound(begin);
+    if (it != runs_.begin() && std::prev(it)->second.end > begin) --it;
+    size_t at = begin;
+    for (; it != runs_.end() && it->first < end; ++it) {
+      if (it->first > at) add(at, it->first, kNothing);
+      at = std::min(end, it->second.end);
+      add(std::max(it->first, begin), at, it->second.writer);
+    }
+    if (at < end) add(at, end, kNothing);
+    return found;
+  }
+
+ private:
+  struct Run {
+    size_t end;
+    BufferId writer;
+  };
+
+  void split(size_t at) {
+    const auto after = runs_.upper_bound(at);
+    if (after == runs_.begin()) return;
+    const auto it = std::prev(after);
+    if (it->first == at || it->second.end <= at) return;
+    runs_[at] = it->second;
+    it->second.end = at;
+  }
+
+  std::map<size_t, Run> runs_;  // by where they begin
+};
+
 class Checker : public Executable {
  public:
   explicit Checker(std::shared_ptr<const Plan> plan)
       : Executable(std::move(plan)),
-        held_(plan_->buffers.size(), kNothing),
-        shown_(plan_->buffers.size(), kNothing),
-        written_(plan_->buffers.size(), 0) {
+        arenas_(plan_->arena.size()),
+        own_(plan_->buffers.size()),
+        shown_(plan_->buffers.size()),
+        renamed_(plan_->buffers.size()),
+        written_(plan_->buffers.size()),
+        changed_(plan_->buffers.size(), 0) {
     for (const Step& step : plan_->steps)
       for (const BufferId id : step.outputs)
-        if (id >= 0) written_[id] |= written_[plan_->root(id)] |= 1u << static_cast<unsigned>(step.section);
-    for (BufferId id = 0; id < static_cast<BufferId>(held_.size()); ++id) {
+        if (id >= 0 && !in_place(*plan_, step).empty()) {
+          renamed_[id] = true;
+        } else if (id >= 0) {
+          written_[id] = true;
+          changed_[plan_->root(id)] |= 1u << static_cast<unsigned>(step.section);
+        }
+    for (BufferId id = 0; id < static_cast<BufferId>(own_.size()); ++id) {
       const Buffer& buffer = plan_->buffers[id];
       if (buffer.alias >= 0) FF_CHECK(plan_->buffers[buffer.alias].alias < 0, buffer.name, " aliases an alias");
       const Buffer& root = plan_->buffers[plan_->root(id)];
-      FF_CHECK(buffer.bytes <= root.bytes, buffer.name, " does not fit into ", root.name);
+      FF_CHECK(plan_->span(id).end <= root.bytes, buffer.name, " does not fit into ", root.name);
       if (root.storage == Storage::temporary && root.first >= 0)
         FF_CHECK(root.offset + root.bytes <= plan_->arena[root.device], root.name, " leaves the arena");
     }
@@ -30,16 +96,19 @@ class Checker : public Executable {
 
   void run(unsigned sections) override {
     // A state holds its own value again where the sections that change it start anew.
-    for (BufferId id = 0; id < static_cast<BufferId>(held_.size()); ++id)
-      if (outlives(id) && ((sections & 1u) != 0 || (sections & written_[id]) != 0 || held_[id] == kNothing))
-        held_[id] = id;
+    for (BufferId id = 0; id < static_cast<BufferId>(own_.size()); ++id)
+      if (outlives(id) && ((sections & 1u) != 0 || (sections & changed_[id]) != 0 || !holds_something(id)))
+        own_[id].write(0, plan_->buffers[id].bytes, id);
     for (const Step& step : plan_->steps) {
       if ((sections >> static_cast<unsigned>(step.section) & 1u) == 0) continue;
       for (const BufferId id : step.inputs) read(id, step.call.name);
       FF_CHECK(step.scratch <= plan_->scratch[step.device], step.call.name, " asks for more scratch than there is");
       check_apart(step);
-      for (const BufferId id : step.outputs)
-        if (id >= 0) write(id, step);
+      if (const std::vector<Plan::Span> spans = in_place(*plan_, step); !spans.empty())
+        write_around(spans, step);
+      else
+        for (const BufferId id : step.outputs)
+          if (id >= 0) write(id, step);
     }
     if (sections == ~0u)
       for (const auto& [name, id] : plan_->results) read(id, "result " + name);
@@ -57,65 +126,106 @@ class Checker : public Executable {
   std::vector<StepTime> times() const override { return {}; }
 
  private:
-  static constexpr BufferId kNothing = -1;
-
   bool outlives(BufferId id) const {
     const Buffer& buffer = plan_->buffers[id];
     return buffer.alias < 0 && (buffer.storage == Storage::state || buffer.storage == Storage::input);
   }
 
-  // The memory must hold the value of this very buffer, not that of another which shares it. A view, which no step
-  // writes, must always show the value that it showed first.
+  // Where a buffer lies.
+  struct Place {
+    Bytes* memory;
+    size_t begin, end;
+
+    bool meets(const Place& other) const { return memory == other.memory && begin < other.end && other.begin < end; }
+    bool operator==(const Place&) const = default;
+  };
+  Place place(BufferId id) {
+    const Plan::Span span = plan_->span(id);
+    const Buffer& root = plan_->buffers[span.root];
+    if (root.storage != Storage::temporary) return {&own_[span.root], span.begin, span.end};
+    return {&arenas_[root.device], root.offset + span.begin, root.offset + span.end};
+  }
+
+  std::vector<Content> contents(BufferId id) {
+    const Place at = place(id);
+    return at.memory->read(at.begin, at.end);
+  }
+
+  bool holds_something(BufferId id) {
+    const std::vector<Content> held = contents(id);
+    return std::none_of(held.begin(), held.end(), [](const Content& run) { return run.writer == kNothing; });
+  }
+
+  // The memory must hold the value of this very buffer, not that of another which shares it. What no step writes, as a
+  // view or what lay in place already, must always show the values that it showed first.
   void read(BufferId id, const std::string& who) {
-    const BufferId held = held_[plan_->root(id)];
-    const bool view = plan_->buffers[id].alias >= 0 && written_[id] == 0;
-    if (view && shown_[id] == kNothing) shown_[id] = held;
-    FF_CHECK(held != kNothing && held == (view ? shown_[id] : id), who, " reads ", plan_->buffers[id].name, ", where ",
-             held == kNothing ? "nothing" : plan_->buffers[held].name, " is");
-  }
-
-  // Writing a temporary ends the life of every other that shares bytes with it.
-  void write(BufferId id, const Step& step) {
-    const BufferId made = plan_->root(id);
-    FF_CHECK(plan_->buffers[made].storage != Storage::input, step.call.name, " writes the input ",
-             plan_->buffers[made].name);
-    for (BufferId other = 0; other < static_cast<BufferId>(held_.size()); ++other)
-      if (overlap(made, other)) held_[other] = kNothing;
-    held_[made] = id;
-  }
-
-  // Outputs share memory neither with each other nor, unless they take it over as a whole, with inputs.
-  void check_apart(const Step& step) const {
-    for (size_t k = 0; k < step.outputs.size(); ++k) {
-      const BufferId made = step.outputs[k] < 0 ? kNothing : plan_->root(step.outputs[k]);
-      for (const BufferId id : step.inputs)
-        FF_CHECK(!overlap(made, plan_->root(id)), step.call.name, " overwrites its input ", plan_->buffers[id].name);
-      for (size_t i = 0; i < k; ++i)
-        FF_CHECK(made == kNothing || step.outputs[i] < 0 ||
-                     (plan_->root(step.outputs[i]) != made && !overlap(made, plan_->root(step.outputs[i]))),
-                 step.call.name, ": outputs ", i, " and ", k, " share memory");
+    const std::vector<Content> held = contents(id);
+    const bool view = (plan_->buffers[id].alias >= 0 || renamed_[id]) && !written_[id] && !outlives(id);
+    if (view && shown_[id].empty()) shown_[id] = held;
+    for (size_t k = 0; k < held.size(); ++k) {
+      const bool as_meant = view ? k < shown_[id].size() && held[k] == shown_[id][k] : held[k].writer == id;
+      FF_CHECK(held[k].writer != kNothing && as_meant, who, " reads ", plan_->buffers[id].name, ", where ",
+               held[k].writer == kNothing ? "nothing" : plan_->buffers[held[k].writer].name, " is");
     }
   }
 
-  // Do two different roots have bytes of the arena in common?
-  bool overlap(BufferId a, BufferId b) const {
-    if (a == b || a < 0 || b < 0) return false;
-    const Buffer &x = plan_->buffers[a], &y = plan_->buffers[b];
-    const bool arena = x.alias < 0 && y.alias < 0 && x.storage == Storage::temporary && y.storage == Storage::temporary;
-    return arena && x.device == y.device && x.offset < y.offset + y.bytes && y.offset < x.offset + x.bytes;
+  // Writing ends the life of all else that has these bytes.
+  void write(BufferId id, const Step& step) {
+    const Buffer& root = plan_->buffers[plan_->root(id)];
+    FF_CHECK(root.storage != Storage::input, step.call.name, " writes the input ", root.name);
+    const Place at = place(id);
+    at.memory->write(at.begin, at.end, id);
+  }
+
+  // A move leaves alone what lies in place: that still belongs to those who wrote it.
+  void write_around(const std::vector<Plan::Span>& spans, const Step& step) {
+    const BufferId made = step.outputs[0];
+    const Place at = place(made);
+    const size_t shift = at.begin - plan_->span(made).begin;
+    std::vector<Content> kept;
+    for (const Plan::Span& span : spans)
+      for (Content run : at.memory->read(span.begin + shift, span.end + shift)) {
+        run.begin += span.begin + shift;
+        run.end += span.begin + shift;
+        kept.push_back(run);
+      }
+    if (!moves_nothing(*plan_, step)) write(made, step);
+    for (const Content& run : kept) at.memory->write(run.begin, run.end, run.writer);
+    shown_[made] = contents(made);
+  }
+
+  // Outputs share memory neither with each other nor, unless they take it over as a whole, with inputs.
+  void check_apart(const Step& step) {
+    const bool some_in_place = !in_place(*plan_, step).empty();
+    for (size_t k = 0; k < step.outputs.size(); ++k) {
+      if (step.outputs[k] < 0) continue;
+      const Place made = place(step.outputs[k]);
+      for (const BufferId id : step.inputs) {
+        const Place read = place(id);
+        const bool taken = plan_->root(id) == plan_->root(step.outputs[k]) && made.begin == read.begin;
+        FF_CHECK(!made.meets(read) || taken || some_in_place, step.call.name, " overwrites its input ",
+                 plan_->buffers[id].name);
+      }
+      for (size_t i = 0; i < k; ++i)
+        FF_CHECK(step.outputs[i] < 0 || !made.meets(place(step.outputs[i])), step.call.name, ": outputs ", i, " and ",
+                 k, " share memory");
+    }
   }
 
   mutable Memory zeros_;
-  std::vector<BufferId> held_;     // by root: the buffer whose value its memory holds
-  std::vector<BufferId> shown_;    // by view: the buffer whose value it showed when it was first read
-  std::vector<unsigned> written_;  // by buffer: the sections that write it; by root, that write into its memory
+  std::vector<Bytes> arenas_;                // by device
+  std::vector<Bytes> own_;                   // by root that lies apart from them
+  std::vector<std::vector<Content>> shown_;  // by buffer that no step writes: what it showed when it was first read
+  std::vector<bool> renamed_, written_;      // by buffer: a move makes it, partly in place; another step does
+  std::vector<unsigned> changed_;            // by root: the sections that write into its memory
 };
 
 class NullEngine : public Engine {
  public:
   explicit NullEngine(const EngineConfig& config) : config_(config) {}
   Machine machine() const override {
-    return {std::vector<Device>(static_cast<size_t>(std::max(1, config_.devices)), Device{.kind = config_.device})};
+    const Device device{.kind = config_.device, .space = config_.shared_memory ? 0 : -1};
+    return {std::vector<Device>(static_cast<size_t>(std::max(1, config_.devices)), device)};
   }
   std::unique_ptr<Executable> load(std::shared_ptr<const Plan> plan, State&) override {
     return std::make_unique<Checker>(std::move(plan));
