@@ -138,6 +138,7 @@ nightly: library $(STAMPS)/test ## the long tests, random ones with many more ca
 	$(MAKE) bench
 	$(RUN) benchmarks/training.py --profile
 	$(RUN) benchmarks/threads.py
+	$(RUN) benchmarks/scaling.py
 bench: library $(STAMPS)/test ## compare the training step with PyTorch's
 	$(RUN) benchmarks/training.py $(ARGS)
 lint: $(STAMPS)/lint ## check format, types, layers, size budgets and the generated interface

@@ -1,21 +1,33 @@
-"""The models that benchmarks train, in FlexFlow and in PyTorch, with equal weights and data."""
+"""The models that benchmarks train: chains of layers with equal weights and data.
+
+flexflow_models.py and torch_models.py build them, layer by layer.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
 BATCHES = 8  # distinct batches, walked in a circle
 
+Shape = tuple[int, ...]  # of one sample
+
 
 @dataclass(frozen=True)
 class Dense:
-    """A dense layer, and whether a ReLU follows."""
+    """A dense layer on the last dimension, and the activation that follows: relu, gelu or none."""
 
     units: int
-    relu: bool = True
+    activation: str = "none"
+
+    def weights(self, random: Any, shape: Shape) -> list[np.ndarray]:
+        return [kernel(random, self.units, shape[-1]), zeros(self.units)]
+
+    def result(self, shape: Shape) -> Shape:
+        return (*shape[:-1], self.units)
 
 
 @dataclass(frozen=True)
@@ -24,10 +36,97 @@ class Conv:
 
     channels: int
 
+    def weights(self, random: Any, shape: Shape) -> list[np.ndarray]:
+        return [kernel(random, self.channels, shape[0], 3, 3), zeros(self.channels)]
+
+    def result(self, shape: Shape) -> Shape:
+        return (self.channels, *shape[1:])
+
+
+class Weightless:
+    """A layer that has no weights."""
+
+    def weights(self, random: Any, shape: Shape) -> list[np.ndarray]:
+        return []
+
 
 @dataclass(frozen=True)
-class Pool:
+class Pool(Weightless):
     """2x2 max pooling."""
+
+    def result(self, shape: Shape) -> Shape:
+        return (shape[0], shape[1] // 2, shape[2] // 2)
+
+
+@dataclass(frozen=True)
+class Flatten(Weightless):
+    """All features of a sample in one dimension."""
+
+    def result(self, shape: Shape) -> Shape:
+        return (int(np.prod(shape)),)
+
+
+@dataclass(frozen=True)
+class Mean(Weightless):
+    """The mean over the sequence: (sequence, features) to (features,)."""
+
+    def result(self, shape: Shape) -> Shape:
+        return shape[1:]
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """A table of vectors, looked up by token."""
+
+    entries: int
+    features: int
+
+    def weights(self, random: Any, shape: Shape) -> list[np.ndarray]:
+        return [kernel(random, self.entries, self.features)]
+
+    def result(self, shape: Shape) -> Shape:
+        return (*shape, self.features)
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Layer normalisation of the features, with scale and shift."""
+
+    def weights(self, random: Any, shape: Shape) -> list[np.ndarray]:
+        return [zeros(shape[-1]) + 1, zeros(shape[-1])]
+
+    def result(self, shape: Shape) -> Shape:
+        return shape
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Self-attention: kernel and bias of queries, keys and values in one, and of the result."""
+
+    heads: int
+
+    def weights(self, random: Any, shape: Shape) -> list[np.ndarray]:
+        n = shape[-1]
+        return [kernel(random, 3 * n, n), zeros(3 * n), kernel(random, n, n), zeros(n)]
+
+    def result(self, shape: Shape) -> Shape:
+        return shape
+
+
+@dataclass(frozen=True)
+class Residual:
+    """What a chain of layers adds to its input."""
+
+    layers: tuple[Layer, ...]
+
+    def weights(self, random: Any, shape: Shape) -> list[np.ndarray]:
+        return chain_weights(self.layers, random, shape)
+
+    def result(self, shape: Shape) -> Shape:
+        return shape
+
+
+Layer = Union[Dense, Conv, Pool, Flatten, Mean, Tokens, Norm, Attention, Residual]
 
 
 @dataclass(frozen=True)
@@ -35,19 +134,35 @@ class Model:
     """A chain of layers on inputs of one shape, with classes at the end."""
 
     name: str
-    input_shape: tuple[int, ...]
-    layers: tuple[Any, ...]
+    input_shape: Shape
+    layers: tuple[Layer, ...]
     batch: int = 64
     classes: int = 10
 
 
-MLP = Model("mlp", (784,), (Dense(512), Dense(512), Dense(10, relu=False)))
+def encoder_block(features: int, heads: int) -> tuple[Residual, Residual]:
+    """A block of a transformer that normalises what it reads (Xiong et al., 2020)."""
+    feed_forward = (Norm(), Dense(4 * features, "gelu"), Dense(features))
+    return Residual((Norm(), Attention(heads))), Residual(feed_forward)
+
+
+MLP = Model("mlp", (784,), (Dense(512, "relu"), Dense(512, "relu"), Dense(10)))
 CNN = Model(
     "cnn",
     (3, 32, 32),
-    (Conv(32), Conv(32), Pool(), Conv(64), Conv(64), Pool(), Dense(512), Dense(10, relu=False)),
+    (
+        *(Conv(32), Conv(32), Pool()),
+        *(Conv(64), Conv(64), Pool()),
+        *(Flatten(), Dense(512, "relu"), Dense(10)),
+    ),
 )
-MODELS = {model.name: model for model in (MLP, CNN)}
+TRANSFORMER = Model(
+    "transformer",
+    (64,),
+    (Tokens(1000, 256), *encoder_block(256, 4) * 2, Norm(), Mean(), Dense(10)),
+    batch=16,
+)
+MODELS = {model.name: model for model in (MLP, CNN, TRANSFORMER)}
 
 
 def replaced(model: Model, **fields: Any) -> Model:
@@ -56,31 +171,36 @@ def replaced(model: Model, **fields: Any) -> Model:
 
 
 def data(model: Model) -> tuple[np.ndarray, np.ndarray]:
-    """Inputs and class ids of all batches."""
+    """Inputs (token ids, or numbers) and class ids of all batches."""
     random = np.random.default_rng(7)
-    rows = model.batch * BATCHES
-    x = random.normal(size=(rows, *model.input_shape)).astype(np.float32)
-    return x, random.integers(0, model.classes, rows).astype(np.int32)
+    shape = (model.batch * BATCHES, *model.input_shape)
+    first = model.layers[0]
+    if isinstance(first, Tokens):
+        x = random.integers(0, first.entries, shape).astype(np.int32)
+    else:
+        x = random.normal(size=shape).astype(np.float32)
+    return x, random.integers(0, model.classes, shape[0]).astype(np.int32)
 
 
 def weights(model: Model) -> list[np.ndarray]:
-    """Kernel and bias of each layer that has them, in the layout of both frameworks."""
-    random = np.random.default_rng(11)
-    shape = list(model.input_shape)
-    out: list[np.ndarray] = []
-    for layer in model.layers:
-        if isinstance(layer, Pool):
-            shape = [shape[0], shape[1] // 2, shape[2] // 2]
-            continue
-        if isinstance(layer, Conv):
-            kernel: tuple[int, ...] = (layer.channels, shape[0], 3, 3)
-            shape[0] = layer.channels
-        else:
-            kernel = (layer.units, int(np.prod(shape)))
-            shape = [layer.units]
-        scale = np.sqrt(
-            1.0 / (3.0 * np.prod(kernel[1:]))
-        )  # the deviation of PyTorch's own initial weights
-        out.append((random.normal(size=kernel) * scale).astype(np.float32))
-        out.append(np.zeros(kernel[0], np.float32))
-    return out
+    """The weights of all layers in their order, laid out as PyTorch has them."""
+    return chain_weights(model.layers, np.random.default_rng(11), model.input_shape)
+
+
+def chain_weights(layers: Sequence[Layer], random: Any, shape: Shape) -> list[np.ndarray]:
+    """The weights of layers that read one another."""
+    values = []
+    for layer in layers:
+        values += layer.weights(random, shape)
+        shape = layer.result(shape)
+    return values
+
+
+def kernel(random: Any, *shape: int) -> np.ndarray:
+    """Values with the deviation of PyTorch's own initial weights of dense layers."""
+    scale = np.sqrt(1.0 / (3.0 * np.prod(shape[1:])))
+    return (random.normal(size=shape) * scale).astype(np.float32)
+
+
+def zeros(*shape: int) -> np.ndarray:
+    return np.zeros(shape, np.float32)

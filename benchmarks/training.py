@@ -1,6 +1,7 @@
 """Training steps of FlexFlow against PyTorch: same model, weights, data, batch and threads.
 
-    python benchmarks/training.py [--models mlp cnn] [--threads 2] [--rounds 15] [--json FILE]
+    python benchmarks/training.py [--models mlp cnn transformer] [--threads 2] [--rounds 15]
+                                  [--json FILE]
     python benchmarks/training.py --profile
 
 Prints milliseconds per step, the ratio peer / FlexFlow (above 1: FlexFlow is faster) against eager
@@ -38,40 +39,9 @@ def build_flexflow(
     model: models.Model, threads: int, devices: int = 1, strategy: Any = None
 ) -> tuple[Any, Any]:
     """The compiled FFModel and its data set."""
-    from flexflow.core import (
-        ActiMode,
-        DataType,
-        FFConfig,
-        FFModel,
-        LossType,
-        SGDOptimizer,
-    )
+    import flexflow_models
 
-    ffmodel = FFModel(FFConfig(batch_size=model.batch, threads=threads, devices=devices))
-    tensor = ffmodel.create_tensor([model.batch, *model.input_shape], DataType.DT_FLOAT)
-    for layer in model.layers:
-        if isinstance(layer, models.Conv):
-            tensor = ffmodel.conv2d(
-                tensor, layer.channels, 3, 3, 1, 1, 1, 1, activation=ActiMode.AC_MODE_RELU
-            )
-        elif isinstance(layer, models.Pool):
-            tensor = ffmodel.pool2d(tensor, 2, 2, 2, 2, 0, 0)
-        else:
-            if len(tensor.dims) > 2:
-                tensor = ffmodel.flat(tensor)
-            activation = ActiMode.AC_MODE_RELU if layer.relu else ActiMode.AC_MODE_NONE
-            tensor = ffmodel.dense(tensor, layer.units, activation)
-    ffmodel.softmax(tensor)
-    values = iter(models.weights(model))
-    for layer in ffmodel.get_layers().values():
-        for weight in layer.get_parameters():
-            weight.set_weights(ffmodel, next(values))
-    ffmodel.compile(
-        SGDOptimizer(ffmodel, lr=LEARNING_RATE),
-        LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
-        [],
-        strategy=strategy,
-    )
+    ffmodel = flexflow_models.compiled(model, LEARNING_RATE, threads, devices, strategy)
     x, y = models.data(model)
     return ffmodel, ffmodel.data_set(x, y)
 
@@ -107,28 +77,11 @@ def steps_of(ffmodel: Any, data: Any, model: models.Model) -> Steps:
 def torch_steps(model: models.Model, threads: int, compiled: bool, ddp: bool = False) -> Steps:
     """Training steps of PyTorch, eager or through torch.compile, or as one rank of DDP."""
     import torch
+    import torch_models
     from torch import nn
 
     torch.set_num_threads(threads)
-    layers: list[Any] = []
-    shape = list(model.input_shape)
-    for layer in model.layers:
-        if isinstance(layer, models.Conv):
-            layers += [nn.Conv2d(shape[0], layer.channels, 3, padding=1), nn.ReLU()]
-            shape[0] = layer.channels
-        elif isinstance(layer, models.Pool):
-            layers.append(nn.MaxPool2d(2))
-            shape = [shape[0], shape[1] // 2, shape[2] // 2]
-        else:
-            if len(shape) > 1:
-                layers.append(nn.Flatten())
-                shape = [shape[0] * shape[1] * shape[2]]
-            layers += [nn.Linear(shape[0], layer.units)] + ([nn.ReLU()] if layer.relu else [])
-            shape = [layer.units]
-    net: Any = nn.Sequential(*layers)
-    with torch.no_grad():
-        for parameter, value in zip(net.parameters(), models.weights(model)):
-            parameter.copy_(torch.from_numpy(value))
+    net = torch_models.built(model)
     if ddp:
         net = nn.parallel.DistributedDataParallel(net)
     optimizer = torch.optim.SGD(net.parameters(), lr=LEARNING_RATE)
@@ -211,8 +164,8 @@ def profile(model: models.Model, threads: int) -> None:
                 pass
         return (time.perf_counter() - start) / count / models.BATCHES * 1e6
 
-    count = 50 if model.name == "mlp" else 3
     epochs(3)
+    count = max(3, round(5e5 / (epochs(1) * models.BATCHES)))  # of half a second or more
     ffmodel.profile(True)
     total = epochs(count)
     report = ffmodel.profile_report()
@@ -227,7 +180,7 @@ def main() -> int:
     """Run what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument(
-        "--models", nargs="+", choices=sorted(models.MODELS), default=["mlp", "cnn"]
+        "--models", nargs="+", choices=list(models.MODELS), default=list(models.MODELS)
     )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=15)

@@ -41,6 +41,9 @@ _ELEMENTWISE = frozenset(
         "scalar_true_divide",
     ]
 )
+# Operators that share their weights out within themselves, and the index that does so: each device
+# has some heads, or some words, and their results are summed.
+_WITHIN = {"multihead_attention": "h", "embedding": "v"}
 
 
 @dataclass(frozen=True)
@@ -124,8 +127,9 @@ class Strategy:
 
     @classmethod
     def tensor_parallel(cls, devices: int) -> Strategy:
-        """Linear layers and convolutions split in turn by output and by input channels
-        (Megatron-LM, Shoeybi et al. 2019), so that every second one needs a sum.
+        """Linear layers and convolutions split in turn by output and by input channels, so that
+        every second one needs a sum; attention by its heads, and embeddings by their entries
+        (Megatron-LM, Shoeybi et al. 2019).
 
         >>> Strategy.tensor_parallel(2).devices
         2
@@ -390,10 +394,14 @@ class _Binding:
         return Placement(splits, said.start, tuple(strides)) if splits else None
 
     def _tensor_index(self, op: Op, indices: list[Index]) -> Index | None:
-        """The index for tensor parallelism: output channels, or input channels where these come
-        split already."""
-        if self.strategy.tensor_parallel_degree == 1:
+        """The index for tensor parallelism: that of _WITHIN; else output channels, or input
+        channels where these come split already."""
+        degree = self.strategy.tensor_parallel_degree
+        if degree == 1:
             return None
+        if op.kind in _WITHIN:
+            within = _resolve(_WITHIN[op.kind], indices)
+            return within if within is not None and within.extent >= degree else None
         inputs = _inputs(op)
         split = bool(inputs) and inputs[0] in self.columns
         if op.kind in _ELEMENTWISE and split:
@@ -415,8 +423,10 @@ def _inputs(op: Op) -> list[int]:
 
 
 def _resolve(name: str, indices: Sequence[Index]) -> Index | None:
-    key = "kind" if name in KINDS else "name"
-    return next((index for index in indices if getattr(index, key) == name), None)
+    if name not in KINDS:
+        return next((index for index in indices if index.name == name), None)
+    # Of an index of extent 1 there is nothing to share out, whatever its kind.
+    return next((index for index in indices if index.kind == name and index.extent > 1), None)
 
 
 def indices_of(model: FFModel, op: Op) -> list[Index]:

@@ -11,6 +11,7 @@ import pytest
 
 from flexflow.core import (
     ActiMode,
+    DataType,
     FFConfig,
     FFModel,
     LossType,
@@ -18,6 +19,8 @@ from flexflow.core import (
     SGDOptimizer,
     Strategy,
 )
+
+TOKENS = 11
 
 
 def mlp(shared_memory: bool = True) -> FFModel:
@@ -39,6 +42,20 @@ def cnn(shared_memory: bool = True) -> FFModel:
     return model
 
 
+def transformer(shared_memory: bool = True) -> FFModel:
+    """A block of an encoder, on tokens."""
+    model = FFModel(FFConfig(batch_size=8, device="reference", shared_memory=shared_memory))
+    tokens = model.create_tensor([8, 6], "int32")
+    t = model.embedding(tokens, TOKENS, 8, datatype="float64", name="table")
+    n = model.layer_norm(t, [-1])
+    t = model.add(t, model.multihead_attention(n, n, n, 8, 4, name="attention"))
+    n = model.layer_norm(t, [-1])
+    n = model.dense(n, 16, ActiMode.AC_MODE_GELU, name="up")
+    t = model.mean(model.add(t, model.dense(n, 8, name="down")), [1])
+    model.softmax(model.dense(t, 5, name="head"))
+    return model
+
+
 def results(
     build: Any, strategy: Strategy | None, shared_memory: bool = True
 ) -> tuple[list[float], list[np.ndarray]]:
@@ -46,8 +63,11 @@ def results(
     loss = LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
     model.compile(SGDOptimizer(model, lr=0.05, momentum=0.9), loss, [], strategy=strategy)
     random = np.random.default_rng(0)
-    shape = model.get_layer_by_id(0).get_input_tensor().dims[1:]
-    x, y = random.normal(size=(27, *shape)), random.integers(0, 5, 27)
+    tensor = model.get_layer_by_id(0).get_input_tensor()
+    shape = (27, *tensor.dims[1:])
+    tokens = tensor.data_type == DataType.DT_INT32
+    x = random.integers(0, TOKENS, shape) if tokens else random.normal(size=shape)
+    y = random.integers(0, 5, 27)
     losses = [metrics.loss for metrics in model.fit(x, y, epochs=3, verbose=0)]
     weights = [p.get_weights() for op in model.get_layers().values() for p in op.get_parameters()]
     return losses, [*weights, model.predict(x)]
@@ -65,7 +85,7 @@ READY_MADE = {
 
 
 @pytest.mark.parametrize("name", READY_MADE)
-@pytest.mark.parametrize("build", [mlp, cnn])
+@pytest.mark.parametrize("build", [mlp, cnn, transformer])
 @pytest.mark.parametrize("shared_memory", [True, False])
 def test_ready_made(build: Any, name: str, shared_memory: bool) -> None:
     losses, arrays = results(build, None)
@@ -107,6 +127,43 @@ def test_tensor_parallel_alternates() -> None:
     hybrid = dict(Strategy.hybrid(dp=2, tp=2).bind(mlp()).rules)
     assert hybrid["down"].splits == {"b0": 2, "i": 2}
     assert hybrid["down"].grid() == (2, 1)
+
+
+def splits_of(strategy: Strategy, model: FFModel) -> dict[str, dict[str, int]]:
+    return {name: dict(placement.splits) for name, placement in strategy.bind(model).rules}
+
+
+def test_tensor_parallel_shares_out_heads_and_words() -> None:
+    assert splits_of(Strategy.tensor_parallel(2), transformer()) == {
+        "table": {"v": 2},
+        "attention": {"h": 2},
+        "up": {"o": 2},
+        "down": {"i": 2},
+        "head": {"o": 2},
+    }
+    assert "attention" not in splits_of(Strategy.tensor_parallel(5), transformer())
+
+
+def test_tensor_parallel_of_one_output() -> None:
+    """A layer with one output has no columns; its rows are what is shared out."""
+    model = FFModel(FFConfig(batch_size=8))
+    t = model.dense(model.create_tensor([8, 12]), 16, name="up")
+    model.dense(t, 1, name="score")
+    assert splits_of(Strategy.tensor_parallel(2), model) == {"up": {"o": 2}, "score": {"i": 2}}
+
+
+@pytest.mark.parametrize("strategy", [Strategy.tensor_parallel(2), Strategy.hybrid(dp=2, tp=2)])
+def test_heads_stay_where_they_are(strategy: Strategy) -> None:
+    """Between the projections nothing moves: the softmax of a head is computed beside it, whole."""
+    model = transformer()
+    loss = LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
+    model.compile(SGDOptimizer(model, lr=0.1), loss, strategy=strategy)
+    forward = model.plan().partition("forward:")[2].partition("backward:")[0].splitlines()
+    inside = [line for line in forward if "attention:" in line or "attention@" in line]
+    moved = {line.rpartition("# ")[2].rpartition("@")[0] for line in inside if "= move(" in line}
+    assert moved == {"reduction/attention:einsum_5"}  # of the last projection's sums
+    softmaxes = [line for line in inside if "= softmax(" in line]
+    assert len(softmaxes) == strategy.devices
 
 
 def test_the_last_rule_counts() -> None:

@@ -65,7 +65,7 @@ class Placing {
   }
 
   // What the strategy says about this very op. An op of its expansion takes the splits of the indices that it has too,
-  // by their names; its gradient only follows.
+  // by their names, unless it lacks some and another op of the expansion tells more; its gradient only follows.
   std::optional<Placement> said(NodeId id, const Splitting& splitting) const {
     const Node& node = pcg_.graph.node(id);
     const auto it = strategy_.ops.find(node.origin);
@@ -76,7 +76,15 @@ class Placing {
       return std::none_of(splitting.box().begin(), splitting.box().end(),
                           [&](const IndexRange& range) { return range.name == split.index; });
     });
-    return shared.splits.empty() ? std::nullopt : std::optional(shared);
+    const bool lacks = shared.splits.size() < it->second.splits.size();
+    if (shared.splits.empty() || (lacks && is_inside(node))) return std::nullopt;
+    return shared;
+  }
+
+  // Whether it reads what another op of the same expansion makes.
+  bool is_inside(const Node& node) const {
+    return std::any_of(node.inputs.begin(), node.inputs.end(),
+                       [&](const Value& input) { return pcg_.graph.node(input.node).origin == node.origin; });
   }
 
   // What each device that holds a weight updates of it: each of the copies, or a slice of them, if that is to be shared
