@@ -15,7 +15,7 @@ namespace ff {
 struct EngineConfig {
   std::string device = "cpu";  // kind of the devices
   int devices = 1;
-  int threads = 0;  // per device; 0: cores / devices
+  int threads = 0;            // per device; 0: cores / devices
   bool shared_memory = true;  // devices of one process read each other's memory; false: they copy, as far ones must
 };
 

@@ -1,5 +1,7 @@
 #include "engines/state.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -9,10 +11,14 @@
 namespace ff {
 
 Memory::Memory(size_t bytes) : size_(bytes) {
-  constexpr size_t kAlignment = 64;
+  constexpr size_t kAlignment = 64, kHugePage = 2 << 20;
+  const bool huge = bytes >= 2 * kHugePage;
+  const size_t alignment = huge ? kHugePage : kAlignment;
   const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  data_.reset(std::aligned_alloc(kAlignment, rounded == 0 ? kAlignment : rounded));
+  data_.reset(std::aligned_alloc(alignment, rounded == 0 ? kAlignment : rounded));
   if (data_ == nullptr) fail(ErrorKind::memory, "out of memory: ", bytes, " bytes were asked for");
+  // Kernels walk through large memory in strides, and pay for each small page.
+  if (huge) madvise(data_.get(), rounded, MADV_HUGEPAGE);
   std::memset(data_.get(), 0, rounded);
 }
 

@@ -17,7 +17,7 @@ class Lowering {
         graph_(flat.graph),
         kernels_(kernels),
         options_(options),
-        order_(schedule(graph_, options.separate_sections)) {
+        order_(schedule(flat, options.separate_sections)) {
     plan_.machine = machine;
     of_value_.resize(graph_.size());
     for (const Assignment& assignment : graph_.assignments) assigned_.insert({assignment.value, assignment.state});
@@ -69,19 +69,7 @@ class Lowering {
     return of_value_[id][0] = buffer;
   }
 
-  // Devices of one memory have one copy between them.
-  void add_state(NodeId id) {
-    const Local& local = flat_.locals[id];
-    for (BufferId other = 0; other < static_cast<BufferId>(plan_.buffers.size()); ++other) {
-      const Buffer& buffer = plan_.buffers[other];
-      if (buffer.storage == Storage::state && buffer.alias < 0 && buffer.name == local.state &&
-          buffer.piece == local.piece && plan_.machine.share_memory(buffer.device, local.device)) {
-        of_value_[id][0] = other;
-        return;
-      }
-    }
-    plan_.buffers[add_piece(id, Storage::state)].initializer = graph_.node(id).attrs;
-  }
+  void add_state(NodeId id) { plan_.buffers[add_piece(id, Storage::state)].initializer = graph_.node(id).attrs; }
 
   void add_input(NodeId id) { plan_.inputs[flat_.locals[id].state].buffer = add_piece(id, Storage::input); }
 
@@ -261,7 +249,7 @@ class Lowering {
 
 Plan lower(const Pcg& pcg, const Machine& machine, const KernelQuery& kernels, const LowerOptions& options) {
   check(pcg, machine);
-  return Lowering(flatten(pcg), machine, kernels, options).run();
+  return Lowering(flatten(pcg, machine), machine, kernels, options).run();
 }
 
 }  // namespace ff

@@ -15,7 +15,7 @@ struct LowerOptions {
 Plan lower(const Pcg& pcg, const Machine& machine, const KernelQuery& kernels, const LowerOptions& options = {});
 
 // The stages of lower, in their order.
-std::vector<NodeId> schedule(const Graph& graph, bool separate_sections);
+std::vector<NodeId> schedule(const FlatGraph& flat, bool separate_sections);
 void place_buffers(Plan& plan, bool separate_sections);  // aliases, lifetimes, offsets
 void share_moves(Plan& plan);                            // aliases: what is a run of memory at both ends is not moved
 void add_waits(Plan& plan);                              // between the queues of devices

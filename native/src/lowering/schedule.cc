@@ -1,4 +1,4 @@
-// The order of execution on one device.
+// The order of execution: of each device, and so that it respects what devices wait for.
 #include <algorithm>
 #include <set>
 
@@ -7,28 +7,31 @@
 namespace ff {
 namespace {
 
-// Updates run as soon as their gradient is there and nobody needs the old value any more: the gradient is still in the
-// cache and its memory is free sooner.
-class EarlyUpdates {
+// Nodes that no gradient waits for float: updates run as soon as their gradient is there and nobody needs the old value
+// any more, since the gradient is still in the cache and its memory is free sooner; so does what devices exchange for
+// them, and loss and metrics, where the devices need not meet in the middle of the step.
+class Floating {
  public:
-  EarlyUpdates(const Graph& graph, const std::vector<NodeId>& order)
-      : graph_(graph),
+  Floating(const FlatGraph& flat, const std::vector<NodeId>& order)
+      : graph_(flat.graph),
         order_(order),
-        readers_(graph.size(), 0),
-        done_(graph.size(), false),
-        assigned_(graph.size()),
-        waiting_(graph.size()),
-        overwriting_(graph.size()) {
-    for (const Assignment& assignment : graph.assignments) {
+        floats_(graph_.size(), false),
+        readers_(graph_.size(), 0),
+        done_(graph_.size(), false),
+        assigned_(graph_.size()),
+        waiting_(graph_.size()),
+        overwriting_(graph_.size()) {
+    find_floating(flat);
+    for (const Assignment& assignment : graph_.assignments) {
       assigned_[assignment.value.node].push_back(assignment.state);
       // Slices that a move puts together may be made in the state's memory.
-      if (const Node& value = graph.node(assignment.value.node); value.op == "move")
+      if (const Node& value = graph_.node(assignment.value.node); value.op == "move")
         for (const Value& slice : value.inputs) assigned_[slice.node].push_back(assignment.state);
     }
     for (int place = 0; place < static_cast<int>(order.size()); ++place) {
-      const Node& node = graph.node(order[place]);
+      const Node& node = graph_.node(order[place]);
       for (const Value& input : node.inputs) ++readers_[input.node];
-      if (node.section != Section::update) continue;
+      if (!floats_[order[place]]) continue;
       for (const Value& input : node.inputs) waiting_[input.node].push_back(place);
       for (const NodeId state : assigned_[order[place]]) overwriting_[state].push_back(place);
     }
@@ -36,21 +39,33 @@ class EarlyUpdates {
 
   std::vector<NodeId> run() {
     for (const NodeId id : order_)
-      if (graph_.node(id).section != Section::update) emit(id);
+      if (!floats_[id]) emit(id);
     for (const NodeId id : order_)
       if (!done_[id]) emit(id);
     return std::move(out_);
   }
 
  private:
-  // A node, and then the updates that it was the last to hold up.
+  void find_floating(const FlatGraph& flat) {
+    const bool several = std::any_of(flat.locals.begin(), flat.locals.end(),
+                                     [&](const Local& local) { return local.device != flat.locals[0].device; });
+    const auto users = graph_.users();
+    for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
+      const Node& node = graph_.node(*it);
+      const bool aside = several && (node.op == "move" || node.section == Section::loss);
+      floats_[*it] = node.section == Section::update || (aside && std::all_of(users[*it].begin(), users[*it].end(),
+                                                                              [&](NodeId id) { return floats_[id]; }));
+    }
+  }
+
+  // A node, and then those that float and that it was the last to hold up.
   void emit(NodeId id) {
     std::set<int> perhaps;
     put(id, perhaps);
     while (!perhaps.empty()) {
-      const NodeId update = order_[*perhaps.begin()];
+      const NodeId next = order_[*perhaps.begin()];
       perhaps.erase(perhaps.begin());
-      if (!done_[update] && ready(update)) put(update, perhaps);
+      if (!done_[next] && ready(next)) put(next, perhaps);
     }
   }
 
@@ -77,6 +92,7 @@ class EarlyUpdates {
 
   const Graph& graph_;
   const std::vector<NodeId>& order_;
+  std::vector<bool> floats_;
   std::vector<int> readers_;  // uses of a node by others that are still to come
   std::vector<bool> done_;
   std::vector<std::vector<NodeId>> assigned_;  // by node: the states that take its values
@@ -87,11 +103,12 @@ class EarlyUpdates {
 
 }  // namespace
 
-std::vector<NodeId> schedule(const Graph& graph, bool separate_sections) {
+std::vector<NodeId> schedule(const FlatGraph& flat, bool separate_sections) {
+  const Graph& graph = flat.graph;
   std::vector<NodeId> order = graph.order();
   std::stable_sort(order.begin(), order.end(),
                    [&](NodeId a, NodeId b) { return graph.node(a).section < graph.node(b).section; });
-  return separate_sections ? order : EarlyUpdates(graph, order).run();
+  return separate_sections ? order : Floating(flat, order).run();
 }
 
 }  // namespace ff

@@ -98,11 +98,22 @@ class Sharing {
     for (const BufferId other : members_[root]) {
       if (!plan_.span(other).meets(there)) continue;
       for (const Use& use : uses_[other]) {
-        if (use.step < first || use.step > last || (use.step == s && other == made)) continue;
+        if (use.step < first || use.step > last || (use.writes && puts_there(use.step, run.input, there))) continue;
         if (use.writes || (use.step <= s && !taken_over(use.step, other, run.input, there))) return;
       }
     }
     rebase(run.input, there);
+  }
+
+  // Does a move put a whole input just there?
+  bool puts_there(int s, BufferId input, const Span& there) const {
+    const Step& step = plan_.steps[s];
+    if (!copies(step)) return false;
+    const size_t begin = plan_.span(step.outputs[0]).begin;
+    const auto runs = runs_of(plan_, step);
+    return std::any_of(runs.begin(), runs.end(), [&](const std::optional<Run>& run) {
+      return run && run->input == input && begin + run->to == there.begin && begin + run->to + run->bytes == there.end;
+    });
   }
 
   // Does a step that makes a buffer work in place on another one, which lies just there?

@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <map>
 
+#include "base/intervals.h"
 #include "lowering/lower.h"
 
 namespace ff {
 namespace {
 
-// The last uses of a run of memory.
-struct Use {
-  size_t begin, end;
-  int writer;                  // a step; -1: from before
+// The last uses of some bytes.
+struct Uses {
+  int writer = -1;             // a step; -1: from before
   std::map<int, int> readers;  // device -> its last step that reads
 };
 
@@ -22,10 +22,11 @@ class Waits {
   void run() {
     for (int s = 0; s < static_cast<int>(plan_.steps.size()); ++s) {
       Step& step = plan_.steps[s];
+      if (moves_nothing(plan_, step)) continue;  // who reads there waits for those who wrote
       needed_.clear();
       for (const BufferId id : step.inputs) visit(id, s, false);
       for (const BufferId id : step.outputs)
-        if (id >= 0 && !moves_nothing(plan_, step)) visit(id, s, true);
+        if (id >= 0) visit(id, s, true);
       for (const auto& [device, last] : needed_) {
         int& known = known_[step.device].try_emplace(device, -1).first->second;
         if (last <= known) continue;
@@ -39,27 +40,18 @@ class Waits {
   void visit(BufferId id, int s, bool writes) {
     const Buffer& root = plan_.buffers[plan_.root(id)];
     const bool arena = root.storage == Storage::temporary;
-    std::vector<Use>& uses = uses_[{arena, arena ? root.device : plan_.root(id)}];
+    Intervals<Uses>& uses = uses_[{arena, arena ? root.device : plan_.root(id)}];
     const Plan::Span span = plan_.span(id);
-    const size_t begin = span.begin + (arena ? root.offset : 0);
-    const size_t end = begin + std::max<size_t>(span.end - span.begin, 1);
+    const size_t begin = span.begin + (arena ? root.offset : 0), end = span.end + (arena ? root.offset : 0);
     const int device = plan_.steps[s].device;
-    bool covered = false;
-    for (Use& use : uses) {
-      if (use.end <= begin || end <= use.begin) continue;
+    uses.visit(begin, end, [&](size_t, size_t, Uses& use) {
       if (use.writer >= 0) need(plan_.steps[use.writer].device, use.writer, device);
       if (writes)
         for (const auto& [reader, last] : use.readers) need(reader, last, device);
       else
         use.readers[device] = s;
-      covered = covered || (use.begin <= begin && end <= use.end);
-    }
-    if (writes) {
-      std::erase_if(uses, [&](const Use& use) { return begin <= use.begin && use.end <= end; });
-      uses.push_back({begin, end, s, {}});
-    } else if (!covered) {
-      uses.push_back({begin, end, -1, {{device, s}}});
-    }
+    });
+    if (writes) uses.assign(begin, end, {s, {}});
   }
 
   void need(int other, int step, int device) {
@@ -67,8 +59,8 @@ class Waits {
   }
 
   Plan& plan_;
-  std::map<std::pair<bool, int>, std::vector<Use>> uses_;  // of a device's arena, or of a buffer of its own
-  std::vector<std::map<int, int>> known_;                  // by device: of every other, the last step waited for
+  std::map<std::pair<bool, int>, Intervals<Uses>> uses_;  // of a device's arena, or of a buffer of its own
+  std::vector<std::map<int, int>> known_;                 // by device: of every other, the last step waited for
   std::map<int, int> needed_;
 };
 

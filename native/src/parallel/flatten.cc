@@ -27,7 +27,8 @@ struct Tensor {
 
 class Flattening {
  public:
-  explicit Flattening(const Pcg& pcg) : pcg_(pcg), tensors_(pcg.graph.size()), splittings_(pcg.graph.size()) {
+  Flattening(const Pcg& pcg, const Machine& machine)
+      : pcg_(pcg), machine_(machine), tensors_(pcg.graph.size()), splittings_(pcg.graph.size()) {
     for (const NodeId id : pcg.graph.order()) {
       tensors_[id].resize(pcg.graph.node(id).outputs.size());
       splittings_[id].emplace(op_def(pcg.graph.node(id).op), pcg.graph.call(id));
@@ -87,15 +88,25 @@ class Flattening {
     return id;
   }
 
+  // Devices of one memory have one copy between them.
+  std::vector<Shard> pieces_of(NodeId id) const {
+    std::vector<Shard> pieces;
+    for (const Shard& piece : pcg_.pieces[id])
+      if (std::none_of(pieces.begin(), pieces.end(), [&](const Shard& other) { return at_hand(other, piece); }))
+        pieces.push_back(piece);
+    return pieces;
+  }
+
   void add_pieces(NodeId id) {
     const Node& node = pcg_.graph.node(id);
-    for (const Shard& piece : pcg_.pieces[id]) {
+    const std::vector<Shard> pieces = pieces_of(id);
+    for (const Shard& piece : pieces) {
       Node part = node;
       part.outputs[0].shape = piece.rect.extent;
       const NodeId made = add(
           std::move(part),
           {.device = piece.device, .box = {}, .state = node.name, .piece = piece.rect, .whole = node.outputs[0].shape},
-          pcg_.pieces[id].size() == 1);
+          pieces.size() == 1);
       tensors_[id][0].made.push_back({piece, {made, 0}});
     }
   }
@@ -172,9 +183,12 @@ class Flattening {
     if (tensor.partial) sum_in_slices(value, tensor);
     const Shard wanted{rect, device};
     const std::vector<Made>& finished = tensor.partial ? tensor.summed : tensor.made;
-    for (const std::vector<Made>* list : {&finished, static_cast<const std::vector<Made>*>(&tensor.fetched)})
-      for (const Made& made : *list)
-        if (made.shard == wanted) return made.value;
+    for (const Made& made : finished)
+      if (made.shard == wanted) return made.value;
+    for (const Made& made : finished)
+      if (at_hand(made.shard, wanted)) return made.value;
+    for (const Made& made : tensor.fetched)
+      if (made.shard == wanted) return made.value;
     const bool state = pcg_.graph.node(value.node).op == "weight";
     const Section section = state ? asking : pcg_.graph.node(value.node).section;
     const bool covered = !tensor.partial || covers(tensor.summed, rect);
@@ -194,6 +208,11 @@ class Flattening {
                             tensor.fetched.empty());
     tensor.fetched.push_back({{rect, device}, {made, 0}});
     return {made, 0};
+  }
+
+  // Is this the rectangle that is wanted, where the device can read it?
+  bool at_hand(const Shard& shard, const Shard& wanted) const {
+    return shard.rect == wanted.rect && machine_.share_memory(shard.device, wanted.device);
   }
 
   static bool covers(const std::vector<Made>& made, const Rect& rect) {
@@ -294,6 +313,7 @@ class Flattening {
   }
 
   const Pcg& pcg_;
+  const Machine& machine_;
   FlatGraph flat_;
   std::vector<std::vector<Tensor>> tensors_;  // by node and output
   std::vector<std::optional<Splitting>> splittings_;
@@ -302,6 +322,6 @@ class Flattening {
 
 }  // namespace
 
-FlatGraph flatten(const Pcg& pcg) { return Flattening(pcg).run(); }
+FlatGraph flatten(const Pcg& pcg, const Machine& machine) { return Flattening(pcg, machine).run(); }
 
 }  // namespace ff

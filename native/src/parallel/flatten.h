@@ -20,6 +20,6 @@ struct FlatGraph {
   std::vector<Local> locals;  // by node
 };
 
-FlatGraph flatten(const Pcg& pcg);
+FlatGraph flatten(const Pcg& pcg, const Machine& machine);
 
 }  // namespace ff

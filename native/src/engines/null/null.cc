@@ -1,9 +1,9 @@
 // The engine that executes nothing: it walks a plan and checks that every step reads the value that it means to, and
 // that no step overwrites what it reads. Tests run the plans of every model through it; it needs no device.
 #include <algorithm>
-#include <map>
 
 #include "base/error.h"
+#include "base/intervals.h"
 #include "engines/engine.h"
 
 namespace ff {
@@ -11,59 +11,17 @@ namespace {
 
 constexpr BufferId kNothing = -1;
 
-// What lies in a run of bytes: the buffer that was written there last.
+// The buffer that was written last there.
+struct Writer {
+  BufferId id = kNothing;
+};
+using Bytes = Intervals<Writer>;  // of the arena of a device, or of a buffer that lies apart from it
+
+// What lies in a run of bytes.
 struct Content {
   size_t begin, end;  // from the start of who asks
   BufferId writer;
   bool operator==(const Content&) const = default;
-};
-
-// The bytes of the arena of a device, or of a buffer that lives apart from it.
-class Bytes {
- public:
-  void write(size_t begin, size_t end, BufferId writer) {
-    split(begin);
-    split(end);
-    runs_.erase(runs_.lower_bound(begin), runs_.lower_bound(end));
-    if (begin < end) runs_[begin] = {end, writer};
-  }
-
-  std::vector<Content> read(size_t begin, size_t end) const {
-    std::vector<Content> found;
-    const auto add = [&](size_t from, size_t to, BufferId writer) {
-      if (!found.empty() && found.back().writer == writer)
-        found.back().end = to - begin;
-      else
-        found.push_back({from - begin, to - begin, writer});
-    };
-    auto it = runs_.upper_bound(begin);
-    if (it != runs_.begin() && std::prev(it)->second.end > begin) --it;
-    size_t at = begin;
-    for (; it != runs_.end() && it->first < end; ++it) {
-      if (it->first > at) add(at, it->first, kNothing);
-      at = std::min(end, it->second.end);
-      add(std::max(it->first, begin), at, it->second.writer);
-    }
-    if (at < end) add(at, end, kNothing);
-    return found;
-  }
-
- private:
-  struct Run {
-    size_t end;
-    BufferId writer;
-  };
-
-  void split(size_t at) {
-    const auto after = runs_.upper_bound(at);
-    if (after == runs_.begin()) return;
-    const auto it = std::prev(after);
-    if (it->first == at || it->second.end <= at) return;
-    runs_[at] = it->second;
-    it->second.end = at;
-  }
-
-  std::map<size_t, Run> runs_;  // by where they begin
 };
 
 class Checker : public Executable {
@@ -98,7 +56,7 @@ class Checker : public Executable {
     // A state holds its own value again where the sections that change it start anew.
     for (BufferId id = 0; id < static_cast<BufferId>(own_.size()); ++id)
       if (outlives(id) && ((sections & 1u) != 0 || (sections & changed_[id]) != 0 || !holds_something(id)))
-        own_[id].write(0, plan_->buffers[id].bytes, id);
+        own_[id].assign(0, plan_->buffers[id].bytes, {id});
     for (const Step& step : plan_->steps) {
       if ((sections >> static_cast<unsigned>(step.section) & 1u) == 0) continue;
       for (const BufferId id : step.inputs) read(id, step.call.name);
@@ -148,7 +106,18 @@ class Checker : public Executable {
 
   std::vector<Content> contents(BufferId id) {
     const Place at = place(id);
-    return at.memory->read(at.begin, at.end);
+    return contents(at, at.begin);
+  }
+
+  static std::vector<Content> contents(const Place& at, size_t from) {
+    std::vector<Content> found;
+    at.memory->visit(at.begin, at.end, [&](size_t begin, size_t end, const Writer& writer) {
+      if (!found.empty() && found.back().writer == writer.id)
+        found.back().end = end - from;
+      else
+        found.push_back({begin - from, end - from, writer.id});
+    });
+    return found;
   }
 
   bool holds_something(BufferId id) {
@@ -174,7 +143,7 @@ class Checker : public Executable {
     const Buffer& root = plan_->buffers[plan_->root(id)];
     FF_CHECK(root.storage != Storage::input, step.call.name, " writes the input ", root.name);
     const Place at = place(id);
-    at.memory->write(at.begin, at.end, id);
+    at.memory->assign(at.begin, at.end, {id});
   }
 
   // A move leaves alone what lies in place: that still belongs to those who wrote it.
@@ -184,13 +153,9 @@ class Checker : public Executable {
     const size_t shift = at.begin - plan_->span(made).begin;
     std::vector<Content> kept;
     for (const Plan::Span& span : spans)
-      for (Content run : at.memory->read(span.begin + shift, span.end + shift)) {
-        run.begin += span.begin + shift;
-        run.end += span.begin + shift;
-        kept.push_back(run);
-      }
+      for (const Content& run : contents({at.memory, span.begin + shift, span.end + shift}, 0)) kept.push_back(run);
     if (!moves_nothing(*plan_, step)) write(made, step);
-    for (const Content& run : kept) at.memory->write(run.begin, run.end, run.writer);
+    for (const Content& run : kept) at.memory->assign(run.begin, run.end, {run.writer});
     shown_[made] = contents(made);
   }
 
