@@ -124,9 +124,9 @@ class FFConfig:
         devices (``-ll:cpu``): how many devices, each a team of threads, split the work: by samples,
             unless ``compile`` or ``--import-strategy`` give a strategy.
         threads (``--threads``): threads of all devices together, at most 1024; 0: one per core.
-        shared_memory (``--shared-memory``): devices of one process read each other's memory, so that
-            they hold one copy of a weight and copy little; False: they copy all that they exchange,
-            as devices with memories of their own must.
+        shared_memory (``--shared-memory``): devices of one process read each other's memory: they
+            hold one copy of a weight and copy little; False: they copy all that they exchange, as
+            devices with memories of their own must.
         engine (``--engine``): name of the engine, "" for the best that there is.
         device (``--device``): "cpu", or "reference" for plain loops.
         seed (``--seed``): of initial weights, dropout and shuffling where they have none; a model
