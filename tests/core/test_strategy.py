@@ -72,6 +72,21 @@ def test_ready_made(build: Any, name: str) -> None:
         np.testing.assert_allclose(ours, array, rtol=1e-9, atol=1e-12)
 
 
+def test_layers_with_an_activation_of_their_own_kind() -> None:
+    """A layer has the indices of its operator, not those of the activation that follows within."""
+    model = FFModel(FFConfig(batch_size=8, device="reference"))
+    t = model.batch_norm(model.create_tensor([8, 6, 4, 4], "float64"), name="norm")
+    kind, relu = PoolType.POOL_AVG, ActiMode.AC_MODE_RELU
+    model.pool2d(t, 2, 2, pool_type=kind, activation=relu, name="pool")
+    bound = Strategy(3).split("norm", parameter=3).split("pool", attribute=2).bind(model)
+    assert {name: dict(placement.splits) for name, placement in bound.rules} == {
+        "norm": {"c": 3},
+        "pool": {"c": 2},
+    }
+    with pytest.raises(ValueError, match=r"norm has no index 'x0' to split; it has c"):
+        Strategy(2).split("norm", x0=2).bind(model)
+
+
 def test_data_parallel_places_what_reads_data() -> None:
     """The rest follows, and so needs no word."""
     bound = Strategy.data_parallel(2).bind(mlp())
