@@ -87,6 +87,22 @@ def test_layers_with_an_activation_of_their_own_kind() -> None:
         Strategy(2).split("norm", x0=2).bind(model)
 
 
+def test_splits_that_no_kernel_can_make_are_refused_by_compile() -> None:
+    model = FFModel(FFConfig(batch_size=8, device="reference"))
+    t, _ = model.top_k(model.create_tensor([8, 6], "float64"), 4, name="best")
+    model.lstm(model.reshape(t, [8, 2, 2]), 3, name="steps")
+    output, loss = model.get_last_layer().get_output_tensor(), LossType.LOSS_IDENTITY
+    for strategy, message in (
+        (Strategy(2).split("steps", t=2), 'along "t": each step needs the one before it'),
+        (Strategy(2).split("best", i=2), 'best: .* along "i": each element is compared with'),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.compile(loss_type=loss, output=output, strategy=strategy)
+        model.compile(loss_type=loss, output=output)
+        with pytest.raises(ValueError, match=message):
+            model.change_strategy(strategy)
+
+
 def test_data_parallel_places_what_reads_data() -> None:
     """The rest follows, and so needs no word."""
     bound = Strategy.data_parallel(2).bind(mlp())
