@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from flexflow.core import ActiMode, AggrMode, DataType, FFModel, PoolType, Tensor
+from flexflow.core import ActiMode, AggrMode, DataType, FFModel, NormInitializer, PoolType, Tensor
 
 DOUBLE = DataType.DT_DOUBLE
 IDS, ENTRIES = 3, 4  # ids of each sample, below ENTRIES
@@ -138,6 +138,29 @@ def turned(m: FFModel, x: Tensor, y: Tensor, ids: Tensor) -> Tensor:
     return m.transpose(m.sin(m.transpose(x, perm)), perm)
 
 
+def twice(m: FFModel, x: Tensor, y: Tensor, ids: Tensor) -> Tensor:
+    """Weights that two layers share, and running statistics that both move on."""
+    t = m.tanh(m.dense(fitted(m, x, 5), 5))
+    t = m.dense(t, 5, shared_op=m.dense(fitted(m, y, 5), 5))
+    norm = m.batch_norm(t, relu=False, eps=0.1)
+    return m.op("batch_norm", [m.cos(norm)], outputs=1, shared_op=norm, eps=0.1)[0]
+
+
+def by_parameters(m: FFModel, x: Tensor, y: Tensor, ids: Tensor) -> Tensor:
+    """Weights and constants that operators read like any other tensor."""
+    shape = [1, *x.dims[1:]]
+    factor = m.create_parameter(shape, DOUBLE, NormInitializer(3, 0.5, 0.3))
+    angle = m.sin(m.create_constant(shape, 0.7, DOUBLE))
+    return m.add(m.multiply(x, m.sigmoid(factor)), m.multiply(angle, factor))
+
+
+def of_rank_1(m: FFModel, x: Tensor, y: Tensor, ids: Tensor) -> Tensor:
+    """A number of each sample, and one of all of them."""
+    one = m.reduce_mean(x, list(range(1, x.num_dims)))
+    total = m.reduce_sum(m.sin(like(m, y, x)), [])
+    return m.reshape(m.add(m.tanh(one), m.tanh(total)), [x.dims[0], 1])
+
+
 def conv(m: FFModel, x: Tensor, **options: object) -> Tensor:
     return m.conv2d(image(m, x), 2, 3, 2, 2, 1, 1, 1, **options)
 
@@ -186,6 +209,9 @@ STEPS: dict[str, Step] = {
     ),
     "batch_matmul": matmul,
     "einsum": einsum,
+    "twice": twice,
+    "by_parameters": by_parameters,
+    "of_rank_1": of_rank_1,
     "attention": attention,
     "causal_attention": lambda m, x, y, ids: attention(m, x, y, ids, causal=True, vdim=2),
     "lstm": recurrent,

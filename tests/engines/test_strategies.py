@@ -24,6 +24,7 @@ from flexflow.core import (
     FFModel,
     L2Regularizer,
     LossType,
+    MetricsType,
     SGDOptimizer,
     Strategy,
     Tensor,
@@ -32,6 +33,7 @@ from flexflow.core import (
 from flexflow.core.types import LOSSES, is_floating
 
 CLASSES = 3
+WIDE = 450  # so that gradients of weights are large enough to be summed in slices
 Results = dict[str, Any]  # arrays and numbers by their names
 OPTIMIZERS: dict[str, Callable[[FFModel], Any]] = {
     "sgd": lambda m: SGDOptimizer(m, lr=0.1),
@@ -41,6 +43,7 @@ OPTIMIZERS: dict[str, Callable[[FFModel], Any]] = {
         m, alpha=CosineDecay(0.05, 4, warmup_steps=1), epsilon=1e-3, clipnorm=0.3
     ),
 }
+METRICS = [MetricsType.METRICS_MEAN_SQUARED_ERROR, MetricsType.METRICS_MEAN_ABSOLUTE_ERROR]
 
 
 @dataclass
@@ -69,7 +72,7 @@ class Trial:
 
     def compiled(self, strategy: Strategy | None) -> Trial:
         optimizer = OPTIMIZERS[self.case.optimizer](self.model)
-        self.model.compile(optimizer, self.case.loss, strategy=strategy)
+        self.model.compile(optimizer, self.case.loss, METRICS, strategy=strategy)
         self.data = self._data()
         return self
 
@@ -97,10 +100,14 @@ class Trial:
         return [x, ids, y]
 
     def in_epochs(self) -> Results:
+        """Training, and then evaluation and prediction in batches of another size."""
         *inputs, labels = self.data
+        batch = self.case.batch + 1
         results: Results = {"loss": self.model.fit(inputs, labels, verbose=0)[-1].loss}
         results |= weights_of(self.model)
-        return results | {"predictions": self.model.predict(inputs)}
+        evaluated = self.model.eval(inputs, labels, batch, verbose=0).as_dict()
+        results |= {f"evaluated {name}": value for name, value in evaluated.items()}
+        return results | {"predictions": self.model.predict(inputs, batch)}
 
     def by_hand(self) -> Results:
         results: Results = {}
@@ -149,7 +156,7 @@ def cases(draw: Callable[..., Any]) -> Case:
     return Case(
         steps=draw(st.lists(STEP, max_size=6)),
         batch=batch,
-        width=draw(st.integers(1, 9)),
+        width=draw(st.integers(1, 9) | st.just(WIDE)),
         last=draw(st.integers(1, batch)),
         loss=draw(st.sampled_from(list(LOSSES))),
         optimizer=draw(st.sampled_from(sorted(OPTIMIZERS))),
@@ -166,12 +173,22 @@ def test_random_strategies_of_random_graphs(case: Case, random: Random) -> None:
     check(case, strategy)
 
 
+@given(cases(), st.randoms())
+def test_strategies_change_on_the_way(case: Case, random: Random) -> None:
+    """Weights, statistics and what the optimizer keeps move to where the next strategy wants it."""
+    alone, ours = (Trial(case).compiled(None) for _ in range(2))
+    for _ in range(3):
+        strategy = random_strategy(random, ours.model)
+        note(f"{strategy}")
+        ours.model.change_strategy(strategy)
+        assert_close(ours.in_epochs(), alone.in_epochs())
+
+
 @pytest.mark.parametrize("name", STEPS)
 def test_each_step(name: str) -> None:
     """Whatever is drawn, each of them is tried."""
-    for seed in range(3):
-        case = Case([(name, 0, 1), (name, 0, 1)], width=6, last=3, read=True)
-        check(case, random_strategy(Random(seed), Trial(case).model))
+    case = Case([(name, 0, 1), (name, 0, 1)], width=6, last=3, read=True)
+    check(case, random_strategy(Random(name), Trial(case).model))
 
 
 def test_all_operators_are_drawn() -> None:
