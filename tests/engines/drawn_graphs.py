@@ -12,9 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from flexflow.core import ActiMode, AggrMode, DataType, FFModel, NormInitializer, PoolType, Tensor
+from flexflow.core import ActiMode, AggrMode, FFModel, NormInitializer, PoolType, Tensor
 
-DOUBLE = DataType.DT_DOUBLE
 IDS, ENTRIES = 3, 4  # ids of each sample, below ENTRIES
 MOST_FEATURES = 24
 Step = Callable[[FFModel, Tensor, Tensor, Tensor], Tensor]
@@ -62,7 +61,9 @@ def shifted(m: FFModel, x: Tensor) -> Tensor:
 def ramp(m: FFModel, x: Tensor) -> Tensor:
     """Other numbers are added to all elements of a sample."""
     values = 0.37 * np.sin(1.7 * np.arange(features(x)) + 0.3)
-    return m.add(x, m.create_constant([1, *x.dims[1:]], values.reshape(1, *x.dims[1:]), DOUBLE))
+    return m.add(
+        x, m.create_constant([1, *x.dims[1:]], values.reshape(1, *x.dims[1:]), x.data_type)
+    )
 
 
 def positive(m: FFModel, x: Tensor) -> Tensor:
@@ -105,13 +106,13 @@ def frozen_norm(m: FFModel, x: Tensor, y: Tensor, ids: Tensor) -> Tensor:
 
 def channel_vectors(m: FFModel, x: Tensor) -> list[Tensor]:
     channels = x.dims[1]
-    return [m.create_constant([channels], 0.5 + 0.1 * i, DOUBLE) for i in range(4)]
+    return [m.create_constant([channels], 0.5 + 0.1 * i, x.data_type) for i in range(4)]
 
 
 def counted(m: FFModel, x: Tensor, y: Tensor, ids: Tensor) -> Tensor:
     """Integers, as numbers like any others."""
     sums = m.add(m.scalar_multiply(ids, 2), m.reduce_max(ids, [1], keepdims=True))
-    return m.add(fitted(m, x, IDS), m.cast(m.abs(m.negative(sums)), DOUBLE))
+    return m.add(fitted(m, x, IDS), m.cast(m.abs(m.negative(sums)), x.data_type))
 
 
 def einsum(m: FFModel, x: Tensor, y: Tensor, ids: Tensor) -> Tensor:
@@ -149,8 +150,8 @@ def twice(m: FFModel, x: Tensor, y: Tensor, ids: Tensor) -> Tensor:
 def by_parameters(m: FFModel, x: Tensor, y: Tensor, ids: Tensor) -> Tensor:
     """Weights and constants that operators read like any other tensor."""
     shape = [1, *x.dims[1:]]
-    factor = m.create_parameter(shape, DOUBLE, NormInitializer(3, 0.5, 0.3))
-    angle = m.sin(m.create_constant(shape, 0.7, DOUBLE))
+    factor = m.create_parameter(shape, x.data_type, NormInitializer(3, 0.5, 0.3))
+    angle = m.sin(m.create_constant(shape, 0.7, x.data_type))
     return m.add(m.multiply(x, m.sigmoid(factor)), m.multiply(angle, factor))
 
 
@@ -216,10 +217,10 @@ STEPS: dict[str, Step] = {
     "causal_attention": lambda m, x, y, ids: attention(m, x, y, ids, causal=True, vdim=2),
     "lstm": recurrent,
     "embedding": lambda m, x, y, ids: m.multiply(
-        fitted(m, x, 5), m.embedding(ids, ENTRIES, 5, AggrMode.AGGR_MODE_SUM, datatype=DOUBLE)
+        fitted(m, x, 5), m.embedding(ids, ENTRIES, 5, AggrMode.AGGR_MODE_SUM, datatype=x.data_type)
     ),
     "embedded_words": lambda m, x, y, ids: m.add(
-        shaped(m, x, IDS, 2), m.embedding(ids, ENTRIES, 2, datatype=DOUBLE)
+        shaped(m, x, IDS, 2), m.embedding(ids, ENTRIES, 2, datatype=x.data_type)
     ),
     # normal forms
     "softmax": lambda m, x, y, ids: m.softmax(x),
