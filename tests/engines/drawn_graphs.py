@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
+from hypothesis import strategies as st
 
 from flexflow.core import ActiMode, AggrMode, FFModel, NormInitializer, PoolType, Tensor
 
@@ -253,6 +254,9 @@ STEPS: dict[str, Step] = {
     "experts": experts,
     "chosen_experts": chosen_experts,
 }
+OF_THE_BATCH = {"mean_of_batch", "of_rank_1", "experts", "chosen_experts"}
+# What to append, and the tensors it takes, counted back from the last one.
+STEP = st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 3), st.integers(0, 3))
 # Operators that are made otherwise than by a step.
 MADE_OTHERWISE = {
     "input": "what the graph begins with",
@@ -262,7 +266,7 @@ MADE_OTHERWISE = {
 
 
 def append(model: FFModel, tensors: list[Tensor], ids: Tensor, step: tuple[str, int, int]) -> None:
-    """Append a step to a graph: its name, and which tensors it takes, counted from the last one."""
+    """Append a step to a graph."""
     name, first, second = step
     x, y = (tensors[-1 - back % len(tensors)] for back in (first, second))
     made = STEPS[name](model, x, y, ids)

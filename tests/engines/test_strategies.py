@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from drawn_graphs import ENTRIES, IDS, MADE_OTHERWISE, STEPS, append
+from drawn_graphs import ENTRIES, IDS, MADE_OTHERWISE, STEP, STEPS, append
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 from legal_strategies import random_strategy
@@ -84,9 +84,7 @@ class Trial:
         last = model.tanh(model.flat(last))
         top = model.dense(last, CLASSES, kernel_regularizer=L2Regularizer(0.01), name="top")
         sums = AggrMode.AGGR_MODE_SUM
-        t = model.add(
-            top, model.embedding(self.ids, ENTRIES, CLASSES, sums, datatype=self.dtype)
-        )
+        t = model.add(top, model.embedding(self.ids, ENTRIES, CLASSES, sums, datatype=self.dtype))
         if "categorical" in LOSSES[self.case.loss][0]:
             model.softmax(t)
         elif "binary" in LOSSES[self.case.loss][0]:
@@ -153,9 +151,6 @@ def check(case: Case, strategy: Strategy) -> None:
     assert_close(ours, alone, case.kernels[0])
     alone, ours = (Trial(case).compiled(s).in_epochs() for s in (None, strategy))
     assert_close(ours, alone, case.kernels[0])
-
-
-STEP = st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 3), st.integers(0, 3))
 
 
 @st.composite
