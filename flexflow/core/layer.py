@@ -45,6 +45,7 @@ class Op(Member):
         self._inputs = tuple(inputs)
         self._parameters = tuple(parameters)
         self._outputs = tuple(outputs)
+        self._made = outputs[0]
         # Those that were not made to stay as they are, as running statistics are.
         self._learnt = tuple(p for p in parameters if model.tensor_info(p).trainable)
         self._activation = activation
@@ -56,6 +57,11 @@ class Op(Member):
     def activation(self) -> str | None:
         """The function that it applies last, by the library's name."""
         return self._activation
+
+    @property
+    def made(self) -> int:
+        """The first tensor that its own operator makes, whatever follows within the layer."""
+        return self._made
 
     def follow(self, kind: str, old: int, new: int) -> None:
         """Let an activation follow within the layer, and its result be the output."""

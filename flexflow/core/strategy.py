@@ -431,7 +431,7 @@ def _resolve(name: str, indices: Sequence[Index]) -> Index | None:
 
 def indices_of(model: FFModel, op: Op) -> list[Index]:
     """The indices that an operator of a model can be split along."""
-    lines = text("ff_graph_indices", model.graph_handle, op.get_output_by_id(0).id).splitlines()
+    lines = text("ff_graph_indices", model.graph_handle, op.made).splitlines()
     fields = (line.split(" ", 2) for line in lines)
     return [Index(name, int(extent), kind) for name, extent, kind in fields]
 

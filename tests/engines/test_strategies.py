@@ -2,70 +2,207 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import numpy as np
-from engines.test_random_graphs import BATCH, BINARY, STEP, UNARY, WIDTH
-from hypothesis import given, settings
+import pytest
+from drawn_graphs import ENTRIES, IDS, MADE_OTHERWISE, STEP, STEPS, append
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
+from legal_strategies import random_strategy
+from whole_models import weights_of
 
-from flexflow.core import AdamOptimizer, CosineDecay, FFConfig, FFModel, LossType, Strategy
-from flexflow.core.strategy import indices_of
+from flexflow.core import (
+    AdamOptimizer,
+    AggrMode,
+    CosineDecay,
+    ExponentialDecay,
+    FFConfig,
+    FFModel,
+    L2Regularizer,
+    LossType,
+    MetricsType,
+    SGDOptimizer,
+    Strategy,
+    Tensor,
+    describe,
+)
+from flexflow.core.types import LOSSES, is_floating
 
-ROWS = 3 * BATCH + 3
-
-
-def build(steps: list[Any], shared_memory: bool) -> FFModel:
-    model = FFModel(FFConfig(device="reference", shared_memory=shared_memory))
-    tensors = [model.create_tensor([BATCH, WIDTH], "float64", name="x")]
-    for name, first, second in steps:
-        x, y = (tensors[-1 - back % len(tensors)] for back in (first, second))
-        tensors.append(UNARY[name](model, x) if name in UNARY else BINARY[name](model, x, y))
-    model.dense(model.tanh(tensors[-1]), 3, name="top")
-    return model
-
-
-def draw_strategy(draw: Any, model: FFModel) -> Strategy:
-    devices = draw(st.integers(1, 8))
-    strategy = Strategy(devices)
-    for op in model.get_layers().values():
-        free = [index for index in indices_of(model, op) if not index.kind.startswith("whole")]
-        splits: dict[str, int] = {}
-        for index in draw(st.permutations(free)) if free else []:
-            used = int(np.prod(list(splits.values()) or [1]))
-            splits[index.name] = draw(st.integers(1, max(1, min(4, devices // used))))
-        used = int(np.prod(list(splits.values()) or [1]))
-        if draw(st.booleans()):
-            start = draw(st.integers(0, devices - used))
-            strategy.split(op.name, start=start, **splits)
-    if draw(st.booleans()):
-        strategy.share_updates()
-    return strategy
-
-
-def train(
-    steps: list[Any], strategy: Any, shared_memory: bool = True
-) -> tuple[dict[str, np.ndarray], np.ndarray, list[float]]:
-    model = build(steps, shared_memory)
-    chosen = strategy(model) if strategy is not None else None
-    loss = LossType.LOSS_MEAN_SQUARED_ERROR_AVG_REDUCE
-    optimizer = AdamOptimizer(model, alpha=CosineDecay(0.01, 4, warmup_steps=1), clipnorm=0.3)
-    model.compile(optimizer, loss, strategy=chosen)
-    random = np.random.default_rng(0)
-    x, y = random.normal(size=(ROWS, WIDTH)), random.normal(size=(ROWS, 3))
-    history = model.fit(x, y, verbose=0)
-    layers = model.get_layers().values()
-    weights = {p.name: p.get_weights() for layer in layers for p in layer.get_parameters()}
-    return weights, model.predict(x), [metrics.loss for metrics in history]
+CLASSES = 3
+WIDE = 450  # so that gradients of weights are large enough to be summed in slices
+KERNELS = [("float64", "reference"), ("float64", "cpu"), ("float32", "cpu")]
+CLOSE = {"float64": 1e-9, "float32": 1e-3}
+Results = dict[str, Any]  # arrays and numbers by their names
+OPTIMIZERS: dict[str, Callable[[FFModel], Any]] = {
+    "sgd": lambda m: SGDOptimizer(m, lr=0.1),
+    "momentum": lambda m: SGDOptimizer(m, ExponentialDecay(0.1, 2, 0.5), 0.9, nesterov=True),
+    # An epsilon at which a gradient that is 0 but for rounding moves nothing.
+    "adam": lambda m: AdamOptimizer(
+        m, alpha=CosineDecay(0.05, 4, warmup_steps=1), epsilon=1e-3, clipnorm=0.3
+    ),
+}
+METRICS = [MetricsType.METRICS_MEAN_SQUARED_ERROR, MetricsType.METRICS_MEAN_ABSOLUTE_ERROR]
 
 
-@settings(max_examples=200, deadline=None)
-@given(st.data(), st.lists(STEP, max_size=8))
-def test_random_strategies_of_random_graphs(data: Any, steps: list[Any]) -> None:
-    weights, predictions, losses = train(steps, None)
-    shared_memory = data.draw(st.booleans())
-    ours = train(steps, lambda model: draw_strategy(data.draw, model), shared_memory)
-    for (name, value), other in zip(weights.items(), ours[0].values()):
-        np.testing.assert_allclose(other, value, rtol=1e-8, atol=1e-9, err_msg=name)
-    np.testing.assert_allclose(ours[1], predictions, rtol=1e-8, atol=1e-9)
-    np.testing.assert_allclose(ours[2], losses, rtol=1e-9)
+@dataclass
+class Case:
+    """A graph, and how it is trained for three steps, the last of which may have fewer samples."""
+
+    steps: list[tuple[str, int, int]]
+    batch: int = 4
+    width: int = 5
+    last: int = 1
+    loss: LossType = LossType.LOSS_MEAN_SQUARED_ERROR_AVG_REDUCE
+    optimizer: str = "adam"
+    read: bool = False  # tensors between, and their gradients
+    kernels: tuple[str, str] = KERNELS[0]
+    shared_memory: bool = True
+
+
+class Trial:
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.dtype, device = case.kernels
+        config = FFConfig(device=device, seed=5, shared_memory=case.shared_memory)
+        self.model = model = FFModel(config)
+        self.x = model.create_tensor([case.batch, case.width], self.dtype, name="x")
+        self.ids = model.create_tensor([case.batch, IDS], "int32", name="ids")
+        self.tensors = [self.x]
+        for step in case.steps:
+            append(model, self.tensors, self.ids, step)
+        self._head(model, self.tensors[-1])
+
+    def compiled(self, strategy: Strategy | None) -> Trial:
+        optimizer = OPTIMIZERS[self.case.optimizer](self.model)
+        self.model.compile(optimizer, self.case.loss, METRICS, strategy=strategy)
+        self.data = self._data()
+        return self
+
+    def _head(self, model: FFModel, last: Tensor) -> None:
+        last = model.tanh(model.flat(last))
+        top = model.dense(last, CLASSES, kernel_regularizer=L2Regularizer(0.01), name="top")
+        sums = AggrMode.AGGR_MODE_SUM
+        t = model.add(top, model.embedding(self.ids, ENTRIES, CLASSES, sums, datatype=self.dtype))
+        if "categorical" in LOSSES[self.case.loss][0]:
+            model.softmax(t)
+        elif "binary" in LOSSES[self.case.loss][0]:
+            model.sigmoid(t)
+
+    def _data(self) -> list[np.ndarray]:
+        random = np.random.default_rng(0)
+        count = 2 * self.case.batch + self.case.last
+        x = random.normal(size=(count, self.case.width))
+        ids = random.integers(0, ENTRIES, size=(count, IDS)).astype(np.int32)
+        label = self.model.label_tensor
+        if is_floating(label.data_type):
+            y = random.uniform(0.1, 0.9, size=(count, CLASSES))
+            y /= y.sum(1, keepdims=True)
+        else:
+            y = random.integers(0, CLASSES, size=(count, 1)).astype(np.int32)
+        return [x, ids, y]
+
+    def in_epochs(self) -> Results:
+        """Training, and then evaluation and prediction in batches of another size."""
+        *inputs, labels = self.data
+        batch = self.case.batch + 1
+        results: Results = {"loss": self.model.fit(inputs, labels, verbose=0)[-1].loss}
+        results |= weights_of(self.model)
+        evaluated = self.model.eval(inputs, labels, batch, verbose=0).as_dict()
+        results |= {f"evaluated {name}": value for name, value in evaluated.items()}
+        return results | {"predictions": self.model.predict(inputs, batch)}
+
+    def by_hand(self) -> Results:
+        results: Results = {}
+        model, read = self.model, self.tensors if self.case.read else []
+        weights = [p for op in model.get_layers().values() for p in op.get_parameters()]
+        for start in range(0, len(self.data[0]), self.case.batch):
+            for tensor, array in zip([model.label_tensor, self.ids, self.x], self.data[::-1]):
+                tensor.set_tensor(model, array[start : start + self.case.batch])
+            model.zero_gradients()
+            model.forward()
+            for i, tensor in enumerate([*read, model.output_tensor]):
+                results[f"{start}: tensor {i}"] = tensor.get_tensor()
+            model.backward()
+            for i, tensor in enumerate(read):
+                results[f"{start}: gradient of {i}"] = tensor.get_gradients()
+            for weight in weights:
+                if weight.trainable:
+                    results[f"{start}: gradient of {weight.name}"] = weight.get_gradients()
+            model.update()
+        return results | weights_of(model) | {"loss": model.get_perf_metrics().loss}
+
+
+def assert_close(ours: Results, theirs: Results, dtype: str = "float64") -> None:
+    """Beside the largest element, since the smallest are what is left of larger ones."""
+    assert ours.keys() == theirs.keys()
+    close = CLOSE[dtype]
+    for name, expected in theirs.items():
+        scale = np.abs(expected).max(initial=0.0)
+        np.testing.assert_allclose(
+            ours[name], expected, rtol=close, atol=close * (scale + 1e-3), err_msg=name
+        )
+
+
+def check(case: Case, strategy: Strategy) -> None:
+    """In the loop by hand, and in whole epochs."""
+    alone, ours = (Trial(case).compiled(s).by_hand() for s in (None, strategy))
+    assert_close(ours, alone, case.kernels[0])
+    alone, ours = (Trial(case).compiled(s).in_epochs() for s in (None, strategy))
+    assert_close(ours, alone, case.kernels[0])
+
+
+@st.composite
+def cases(draw: Callable[..., Any]) -> Case:
+    batch = draw(st.integers(1, 7))
+    return Case(
+        steps=draw(st.lists(STEP, max_size=6)),
+        batch=batch,
+        width=draw(st.integers(1, 9) | st.just(WIDE)),
+        last=draw(st.integers(1, batch)),
+        loss=draw(st.sampled_from(list(LOSSES))),
+        optimizer=draw(st.sampled_from(sorted(OPTIMIZERS))),
+        read=draw(st.booleans()),
+        kernels=draw(st.sampled_from(KERNELS)),
+        shared_memory=draw(st.booleans()),
+    )
+
+
+# 200 of them, and at night 2000.
+@settings(max_examples=max(200, 2 * settings.default.max_examples), deadline=None)
+@given(cases(), st.randoms())
+def test_random_strategies_of_random_graphs(case: Case, random: Random) -> None:
+    strategy = random_strategy(random, Trial(case).model)
+    note(f"{strategy}")
+    check(case, strategy)
+
+
+@given(cases(), st.randoms())
+def test_strategies_change_on_the_way(case: Case, random: Random) -> None:
+    """Weights, statistics and what the optimizer keeps move to where the next strategy wants it."""
+    alone, ours = (Trial(case).compiled(None) for _ in range(2))
+    for _ in range(3):
+        strategy = random_strategy(random, ours.model)
+        note(f"{strategy}")
+        ours.model.change_strategy(strategy)
+        assert_close(ours.in_epochs(), alone.in_epochs(), case.kernels[0])
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_each_step(name: str) -> None:
+    """Whatever is drawn, each of them is tried."""
+    case = Case([(name, 0, 1), (name, 0, 1)], width=6, last=3, read=True)
+    check(case, random_strategy(Random(name), Trial(case).model))
+
+
+def test_all_operators_are_drawn() -> None:
+    """What lowering makes of them, gradients and updates among it, is not for users to call."""
+    drawn = {
+        op.kind for name in STEPS for op in Trial(Case([(name, 0, 0)])).model.get_layers().values()
+    }
+    losses = {name for name, _ in LOSSES.values()}
+    offered = {op for op in describe("ops").split() if "internal: 0" in describe(f"op:{op}")}
+    assert offered - drawn - losses == set(MADE_OTHERWISE)

@@ -194,8 +194,7 @@ ff_status ff_compile(ff_handle graph, const ff_attr* options, size_t n_options, 
       bad_value("compile: mode is \"", mode, "\"; expected training or inference");
     const auto rate = given.take("learning_rate", 0.01);
     auto made = std::make_shared<Model>(object, spec, mode == "training", take_engine(given, spec.device));
-    // Faults of shape, loss or optimizer come out here, not in the first step.
-    (void)build_step(object->graph, spec, made->step_spec(made->widest(), 0), kernel_query());
+    made->check_fit();
     reset_training_state(object->state, rate);
     object->model = made;
     *model = keep(std::move(made));

@@ -60,11 +60,15 @@ StepSpec Model::step_spec(int32_t sections, int64_t batch) const {
   return step;
 }
 
+void Model::check_fit(const CompileSpec& spec, const Machine& machine) const {
+  Graph graph = build_step(owner_->graph, spec, step_spec(widest(), 0), kernel_query());
+  check(place(std::move(graph), spec.strategy, machine), machine);
+}
+
 void Model::move_to(Strategy strategy, std::unique_ptr<Engine> engine) {
   CompileSpec spec = spec_;
   spec.strategy = std::move(strategy);
-  Graph graph = build_step(owner_->graph, spec, step_spec(widest(), 0), kernel_query());
-  check(place(std::move(graph), spec.strategy, engine->machine()), engine->machine());
+  check_fit(spec, engine->machine());
   drop_plans();
   spec_ = std::move(spec);
   engine_ = std::move(engine);

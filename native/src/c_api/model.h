@@ -21,6 +21,8 @@ class Model {
   int32_t widest() const;
   // The step that an ff_section mask asks for, at a batch size.
   StepSpec step_spec(int32_t sections, int64_t batch) const;
+  // Throws an Error where shapes, loss, optimizer or strategy do not fit, so that no step finds it out first.
+  void check_fit() const { check_fit(spec_, machine_); }
   // Another strategy from now on, on an engine that may have other devices; states follow when plans are loaded.
   void move_to(Strategy strategy, std::unique_ptr<Engine> engine);
   // The loaded plan of a step; its states have values.
@@ -39,6 +41,7 @@ class Model {
   std::string text(const std::string& what, int32_t sections);
 
  private:
+  void check_fit(const CompileSpec& spec, const Machine& machine) const;
   void drop_plans();
   // The plan of a step, made but not loaded.
   std::shared_ptr<const Plan> plan(const StepSpec& step);

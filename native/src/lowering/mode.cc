@@ -55,7 +55,8 @@ size_t distinct(std::vector<Rect> rects) {
 }
 
 // Is an op asked to split what its kernel needs whole, or would it have to gather what lies in parts?
-bool splits_whole(const Graph& graph, NodeId id, const Strategy& strategy) {
+bool splits_whole(const Pcg& pcg, NodeId id, const Strategy& strategy) {
+  const Graph& graph = pcg.graph;
   const Node& node = graph.node(id);
   const Splitting splitting(op_def(node.op), graph.call(id));
   const auto said = strategy.ops.find(node.origin);
@@ -68,7 +69,6 @@ bool splits_whole(const Graph& graph, NodeId id, const Strategy& strategy) {
     }
     return false;
   }
-  const Pcg pcg = place(graph, strategy, {}, true);
   const NodeId producer = node.inputs[0].node;
   if (pcg.parts[producer].size() < 2) return false;
   const Splitting made(op_def(graph.node(producer).op), graph.call(producer));
@@ -125,9 +125,10 @@ void expand_split(Graph& graph, const Strategy& strategy) {
   if (strategy.ops.empty()) return;
   for (bool changed = true; changed;) {
     changed = false;
+    const Pcg pcg = place(graph, strategy, {}, true);
     for (const NodeId id : graph.order()) {
       const OpDef& def = op_def(graph.node(id).op);
-      if (!def.expand || !splits_whole(graph, id, strategy)) continue;
+      if (!def.expand || !splits_whole(pcg, id, strategy)) continue;
       Expansion expansion(graph, id);
       const std::vector<Value> simpler = def.expand(expansion);
       if (simpler.empty()) continue;
