@@ -40,6 +40,9 @@ def draw_strategy(draw: Any, model: FFModel) -> Strategy:
             strategy.split(op.name, start=start, **splits)
     if draw(st.booleans()):
         strategy.share_updates()
+    for op in model.get_layers().values():
+        if draw(st.booleans()):
+            strategy.recompute(op.name)
     return strategy
 
 
