@@ -25,6 +25,7 @@ UNARY = {
     "softmax": lambda m, x: m.softmax(x),
     "layer_norm": lambda m, x: m.layer_norm(x, [-1]),
     "batch_norm": lambda m, x: m.batch_norm(x, relu=False),
+    "ghost_norm": lambda m, x: m.batch_norm(x, relu=False, groups=2),
     "dropout": lambda m, x: m.dropout(x, 0.25, 1),
     "turned": lambda m, x: m.transpose(m.sin(m.transpose(x, [1, 0])), [1, 0]),
     "folded": lambda m, x: m.flat(m.cos(m.reshape(x, [x.dims[0], 2, 3]))),
