@@ -200,9 +200,18 @@ class Ops(ExpertOps):
         scale: bool = True,
         center: bool = True,
         unbiased: bool = True,
+        groups: int = 1,
     ) -> Tensor:
         """Normalises each channel (axis 1) over all else, then applies a learnt scale and shift
         (Ioffe and Szegedy, 2015). ``eval`` and ``predict`` take the running statistics.
+
+        With ``groups``, the rows of the batch are cut into as many consecutive groups, as even as
+        can be (64 rows in 3 are 22, 21 and 21), and each is normalised with its own mean and
+        variance; the running ones move as if the groups had come one after the other (ghost batch
+        normalisation, "Train longer, generalize better", Hoffer et al. 2017, algorithm 1). It is
+        part of the model: it computes the same however many devices share the samples, and where
+        their shares consist of whole groups, they exchange nothing to normalise. A last batch
+        with fewer rows than groups has a group for each row.
 
         Args:
             relu: apply relu to the result, as FlexFlow does by default.
@@ -210,6 +219,10 @@ class Ops(ExpertOps):
             momentum: in [0, 1], the share of the old running statistics that is kept in each step.
             scale, center: whether scale and shift are learnt.
             unbiased: whether the variance that enters the running one is divided by n - 1.
+            groups: from 1 to the number of rows.
+
+        Raises:
+            ValueError: a number is out of range.
 
         >>> norm = ffmodel.batch_norm(images).owner_op
         >>> [p.name.split("/")[-1] for p in norm.get_parameters()]
@@ -226,6 +239,7 @@ class Ops(ExpertOps):
             scale=scale,
             center=center,
             unbiased=unbiased,
+            groups=integer(groups, f"{who}: groups", 1),
         )
         return self._then(normal, "relu") if relu else normal
 

@@ -114,6 +114,7 @@ class Strategy:
         self.rules: list[tuple[str, Placement]] = []
         self.tensor_parallel_degree = 1
         self.shared_updates: list[str] = []  # patterns of operators
+        self.recomputed: list[str] = []  # likewise
 
     # ---- ready-made ones ----
     @classmethod
@@ -200,6 +201,28 @@ class Strategy:
         self.shared_updates.append(pattern)
         return self
 
+    def recompute(self, pattern: str) -> Strategy:
+        """Do not keep what operators make until the backward pass needs it, but compute it again
+        there, from the nearest tensors that are kept: less memory for more work ("Training deep
+        nets with sublinear memory cost", Chen et al. 2016). Numbers stay the same, to the bit on
+        one device. An activation that is part of a layer goes with it; what the caller reads, as
+        the prediction, is kept all the same.
+
+        It spares memory where some tensors are kept on the way: of n layers alike, all but every
+        sqrt(n)-th. With all of them, the first step backward makes all again at once.
+
+        Args:
+            pattern: of names of operators, with ``*`` and ``?``.
+
+        >>> print(Strategy(1).recompute("dense*"))
+        strategy for 1 devices
+          dense*: computed again in the backward pass
+        """
+        if not isinstance(pattern, str):
+            raise TypeError(f"recompute: pattern is {pattern!r}, expected a name or pattern")
+        self.recomputed.append(pattern)
+        return self
+
     # ---- files ----
     def to_json(self) -> dict[str, Any]:
         """The strategy as plain values."""
@@ -219,7 +242,7 @@ class Strategy:
             ],
             "rewrites": [],
             "stages": [],
-            "recompute": [],
+            "recompute": list(self.recomputed),
             "optimizer_sharding": list(self.shared_updates),
         }
 
@@ -241,18 +264,22 @@ class Strategy:
         )
         known = set(cls(1).to_json())
         need(set(values) <= known, f"unknown entries {sorted(set(values) - known)}")
-        for name in ("rewrites", "stages", "recompute"):
+        for name in ("rewrites", "stages"):
             need(not values.get(name), f'"{name}" is not empty; this version does not act on it')
         strategy = cls(values.get("devices"))
         degree = values.get("tensor_parallel", 1)
         need(isinstance(degree, int) and degree >= 1, f'"tensor_parallel" is {degree!r}')
         strategy.tensor_parallel_degree = degree
-        shared = values.get("optimizer_sharding", [])
-        need(
-            isinstance(shared, list) and all(isinstance(pattern, str) for pattern in shared),
-            f'"optimizer_sharding" is {shared!r}, not a list of names or patterns',
-        )
-        strategy.shared_updates = list(shared)
+        for name, patterns in (
+            ("optimizer_sharding", strategy.shared_updates),
+            ("recompute", strategy.recomputed),
+        ):
+            given = values.get(name, [])
+            need(
+                isinstance(given, list) and all(isinstance(pattern, str) for pattern in given),
+                f'"{name}" is {given!r}, not a list of names or patterns',
+            )
+            patterns.extend(given)
         for number, entry in enumerate(values.get("ops", [])):
             need(
                 isinstance(entry, dict) and isinstance(entry.get("op"), str),
@@ -299,6 +326,9 @@ class Strategy:
             lines.append(f"  tensor parallel in {self.tensor_parallel_degree}")
         lines += [f"  {pattern}: {placement}" for pattern, placement in self.rules]
         lines += [f"  {pattern}: updates are shared out" for pattern in self.shared_updates]
+        lines += [
+            f"  {pattern}: computed again in the backward pass" for pattern in self.recomputed
+        ]
         return "\n".join(lines)
 
     def __eq__(self, other: object) -> bool:
@@ -315,15 +345,22 @@ class Strategy:
         """
         bound = Strategy(self.devices)
         names = [op.name for op in model.get_layers().values()]
-        for pattern in [rule[0] for rule in self.rules] + self.shared_updates:
+        computing = [op.name for op in model.get_layers().values() if op.get_number_inputs()]
+        for pattern in [rule[0] for rule in self.rules] + self.shared_updates + self.recomputed:
             if not fnmatch.filter(names, pattern):
                 raise ValueError(f"strategy: no operator of the model matches {pattern!r}")
+        for pattern in self.recomputed:
+            if not fnmatch.filter(computing, pattern):
+                raise ValueError(
+                    f"strategy: recompute({pattern!r}): what it matches reads no tensor, so that "
+                    "there is nothing to compute again; name operators that do"
+                )
         bound.shared_updates = [
             op.name
             for op in model.get_layers().values()
-            if op.get_number_parameters()
-            and any(fnmatch.fnmatchcase(op.name, pattern) for pattern in self.shared_updates)
+            if op.get_number_parameters() and _matches(op.name, self.shared_updates)
         ]
+        bound.recomputed = [name for name in computing if _matches(name, self.recomputed)]
         if self.rules or self.tensor_parallel_degree > 1:
             bound.rules = list(_Binding(self, model).placements())
         return bound
@@ -414,6 +451,10 @@ class _Binding:
         return chosen
 
 
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
 def _outputs(op: Op) -> list[int]:
     return [op.get_output_by_id(k).id for k in range(op.get_number_outputs())]
 
@@ -460,4 +501,8 @@ def strategy_options(
         if op.name in bound.shared_updates:
             for weight in op.get_parameters():
                 options[f"share_update:{weight.name}"] = True
+        if op.name in bound.recomputed:
+            # A layer's activation is an operator of its own, which makes the layer's output.
+            for name in {op.name, op.get_output_by_id(0).name}:
+                options[f"recompute:{name}"] = True
     return options

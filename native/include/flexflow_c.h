@@ -172,12 +172,14 @@ FF_API ff_status ff_dataset_begin(ff_handle dataset, int64_t batch, int32_t shuf
  *   engine (name), device ("cpu" | "reference"), devices (int), threads (int, 0: all),
  *   fuse (bool: rewrite into fused operators, default true),
  *   place:OP (text "0 b0:2:1": an operator from device 0 on, index b0 in 2 parts that lie 1 device apart),
- *   share_update:WEIGHT (bool: devices with copies of a weight update a slice each).
+ *   share_update:WEIGHT (bool: devices with copies of a weight update a slice each),
+ *   recompute:OP (bool: what the operator makes is not kept for the backward pass but computed again there).
  * The label tensor is an input of the graph made by this call. The last model compiled is the one that tensor reads
  * and writes speak of. */
 FF_API ff_status ff_compile(ff_handle graph, const ff_attr* options, size_t n_options, ff_handle* model);
 /* Split and place the operators of a model otherwise, between steps; weights, optimizer state, counters and metrics
- * stay. Options: engine, devices, threads and place:NAME, as for ff_compile. A failure leaves the model as it was. */
+ * stay. Options: engine, devices, threads, place:OP, share_update:WEIGHT and recompute:OP, as for ff_compile. A failure
+ * leaves the model as it was. */
 FF_API ff_status ff_model_place(ff_handle model, const ff_attr* options, size_t n_options);
 FF_API ff_status ff_model_label(ff_handle model, ff_tensor* label);
 /* Run sections for up to max_steps batches of a data set, or for slice_ms milliseconds (0: no limit), whichever ends

@@ -231,6 +231,7 @@ def test_files(tmp_path: Path) -> None:
         Strategy.hybrid(dp=2, tp=2).split("head", start=1, o=2),
         Strategy(3),
         Strategy.data_parallel(2).share_updates("up"),
+        Strategy(1).recompute("up").recompute("r*"),
     ):
         strategy.save(path)
         assert Strategy.load(path) == strategy
@@ -253,6 +254,8 @@ GOOD = Strategy(2).split("up", o=2).to_json()
         ({"colour": 1}, r"unknown entries \['colour'\]"),
         ({"rewrites": [1]}, r"\"rewrites\" is not empty; this version does not act on it"),
         ({"optimizer_sharding": "up"}, r"\"optimizer_sharding\" is 'up', not a list"),
+        ({"recompute": "up"}, r"\"recompute\" is 'up', not a list of names or patterns"),
+        ({"recompute": ["up", 1]}, r"\"recompute\" is \['up', 1\], not a list"),
         ({"ops": [{"splits": {}}]}, r"entry 0 of \"ops\" has no name"),
         ({"ops": [{"op": "up", "splits": {"o": 0}}]}, r"o=0, expected 1 or more parts"),
         ({"ops": [{"op": "up", "splits": {"o": 3}}]}, r"the parts reach device 2"),
@@ -289,3 +292,41 @@ def test_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model.compile(SGDOptimizer(model), loss)
     assert model.plan() == plan
     assert plan.count("= linear(") == 6 and "reduction/" in plan
+
+
+def test_recompute_is_printed_and_bound() -> None:
+    strategy = Strategy(1).recompute("up").recompute("r*")
+    assert str(strategy).endswith("  r*: computed again in the backward pass")
+    bound = strategy.bind(mlp())
+    assert bound.recomputed == ["up", "relu"]
+    assert bound.rules == []
+
+
+def test_recompute_refuses_what_it_cannot_act_on() -> None:
+    with pytest.raises(ValueError, match=r"no operator of the model matches 'x\*'"):
+        Strategy(1).recompute("x*").bind(mlp())
+    with pytest.raises(TypeError, match=r"recompute: pattern is 3, expected a name or pattern"):
+        Strategy(1).recompute(3)  # type: ignore[arg-type]
+    model = FFModel(FFConfig())
+    model.op("constant", [], "c", outputs=1, shape=[4, 3], value=1.0)
+    with pytest.raises(ValueError, match=r"recompute\('c'\): what it matches reads no tensor"):
+        Strategy(1).recompute("c").bind(model)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("nobody", True, r'recomputes an op "nobody" that the model does not have'),
+        ("up/kernel", True, r'recomputes "up/kernel" of kind "weight", which reads nothing'),
+        ("up", 1, r"recompute:up is 1; expected true, or no such option"),
+    ],
+)
+def test_the_library_checks_what_is_recomputed(
+    option: str, value: Any, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = {"devices": 1, f"recompute:{option}": value}
+    monkeypatch.setattr("flexflow.core.compiled.strategy_options", lambda *_: options)
+    model = mlp()
+    loss = LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
+    with pytest.raises(ValueError, match=message):
+        model.compile(SGDOptimizer(model), loss)

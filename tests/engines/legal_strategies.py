@@ -25,6 +25,10 @@ def random_strategy(random: Random, model: FFModel, most: int = 8) -> Strategy:
             strategy.split(op.name, start=start, strides=strides, **splits)
     if random.randint(0, 1):
         strategy.share_updates()
+    if random.randint(0, 2) == 0:
+        for op in model.get_layers().values():
+            if random.randint(0, 1) and op.get_number_inputs():
+                strategy.recompute(op.name)
     return strategy
 
 

@@ -35,6 +35,7 @@ STRATEGIES: dict[str, Callable[[FFModel], Strategy]] = {
     "hybrid, 2 x 2": lambda model: Strategy.hybrid(dp=2, tp=2),
     "operators placed": placed,
     "updates shared": lambda model: Strategy.data_parallel(3).share_updates(),
+    "recomputed": lambda model: Strategy.data_parallel(2).recompute("*"),
     "random 1": lambda model: random_strategy(Random(1), model),
     "random 2": lambda model: random_strategy(Random(2), model),
 }

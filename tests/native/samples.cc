@@ -124,6 +124,16 @@ void dense(Table& t) {
   t.add("layer_norm_grad_weight", {}, t.f({4, 6}), t.f({4, 6}), t.f({4}), t.f({4}));
   t.add("batch_norm", {}, t.f({4, 6, 3}));
   t.add("batch_norm_grad", {}, t.f({4, 6, 3}), t.f({4, 6, 3}), t.f({6}), t.f({6}), t.f({6}));
+  for (const int64_t groups : {1, 2, 3}) {
+    t.add("batch_norm", {{"groups", groups}}, t.f({7, 4, 2}));
+    for (const Shape& x : {Shape{7, 4}, Shape{3, 4}, Shape{5, 32, 3, 2}}) {
+      const Shape each = {groups, x[1]}, channel = {x[1]};
+      t.add("batch_norm_groups", {{"groups", groups}}, t.f(x), t.f(channel), t.f(channel));
+      t.add("batch_norm_grad", {}, t.f(x), t.f(x), t.f(channel), t.f(each), t.f(each));
+    }
+    t.add("running_statistics", {{"momentum", 0.7}}, t.f({5}), t.f({groups, 5}));
+    t.add("running_statistics", {{"counts", Ints(static_cast<size_t>(groups), 6)}}, t.f({5}), t.f({groups, 5}));
+  }
   t.add("batch_norm_inference", {}, t.f({4, 6, 3, 2}), t.f({6}), t.f({6}), t.f({6}), t.f({6}));
   for (const char* op : {"dropout", "dropout_grad"})
     t.add(op, {{"rate", 0.4}, {"seed", int64_t{3}}, {"stream", int64_t{5}}}, t.f({5, 6}), Table::ids({}));

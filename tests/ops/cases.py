@@ -201,6 +201,11 @@ row(
     case(normal(7, 1), momentum=0.5),
     case(normal(3, 4), scale=False),
     case(normal(3, 4), center=False, unbiased=False),
+    case(normal(7, 3), groups=2),
+    case(normal(7, 3, 2), groups=3),
+    case(normal(3, 3, 4), groups=3),
+    case(normal(5, 16, 4, 3), groups=2, eps=0.1),
+    case(normal(64, 5, 2), groups=3, scale=False),
     weights=NORM_WEIGHTS,
 )
 row(
@@ -591,6 +596,8 @@ row(
 # ---- what has no row: tested where it is used ----
 
 ELSEWHERE = {
+    "batch_norm_groups": "test_batch_norm.py",
+    "running_statistics": "test_batch_norm.py",
     "lstm_scan": "references.py",
     "lstm_scan_grad": "references.py",
     "expert_balance": "references.py",

@@ -79,10 +79,11 @@ def pool2d(
     return sums / F.avg_pool2d(ones, kernel, stride)
 
 
-def batch_norm(
-    x, gamma, beta, mean, var, eps=1e-5, momentum=0.9, unbiased=True, scale=True, center=True
-):
-    return F.batch_norm(x, None, None, gamma, beta, training=True, eps=eps)
+def batch_norm(x, gamma, beta, mean, var, eps=1e-5, groups=1, **of_running_statistics):
+    parts = torch.tensor_split(x, groups)
+    return torch.cat(
+        [F.batch_norm(part, None, None, gamma, beta, training=True, eps=eps) for part in parts]
+    )
 
 
 def attention(

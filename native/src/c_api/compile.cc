@@ -123,6 +123,16 @@ Strategy take_strategy(const Graph& graph, Options& options) {
       bad_value("share_update:", name, " is ", to_string(value), "; expected true, or no such option");
     strategy.shared_updates.insert(weight.node);
   }
+  for (const auto& [name, value] : options.take_prefix("recompute:")) {
+    const Value op = graph.find(name);
+    if (!op.valid()) bad_value("the strategy recomputes an op \"", name, "\" that the model does not have");
+    if (graph.node(op.node).inputs.empty())
+      bad_value("the strategy recomputes \"", name, "\" of kind \"", graph.node(op.node).op,
+                "\", which reads nothing; expected an op that computes its output from other tensors");
+    if (value != AttrValue(true))
+      bad_value("recompute:", name, " is ", to_string(value), "; expected true, or no such option");
+    strategy.recomputed.insert(op.node);
+  }
   return strategy;
 }
 

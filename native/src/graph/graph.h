@@ -35,8 +35,10 @@ struct Node {
   std::vector<TensorType> outputs;
   NodeId origin = -1;  // the node of the user's graph that this one was made for
   Section section = Section::forward;
-  bool trainable = true;  // of weights
-  bool dead = false;      // removed by a rewrite
+  bool trainable = true;   // of weights
+  bool recompute = false;  // the outputs are not kept for the backward pass ...
+  NodeId again = -1;       // ... but made again by a node there, of which this is the original
+  bool dead = false;       // removed by a rewrite
 };
 
 // At the end of the step (or of its section), the state takes this value.

@@ -59,6 +59,7 @@ void fuse_activations(Graph& graph, const CompileSpec& compile, const KernelQuer
     fused.attrs.set("activation", activation.op);
     if (!kernels.supported(fused, compile.device)) continue;
     producer.attrs.set("activation", activation.op);
+    producer.recompute = activation.recompute;  // whose output it is that is kept or not
     graph.replace({id, 0}, before);
     graph.remove(id);
     graph.rename(before.node, activation.name);

@@ -170,7 +170,9 @@ Graph build_step(const Graph& user, const CompileSpec& compile, const StepSpec& 
   graph.sweep();
   promote_halves(graph, compile.device, kernels);
   expand_unsupported(graph, compile.device, kernels);
+  mark_recomputed(graph, compile.strategy);
   if (compile.fuse) fuse_activations(graph, compile, kernels);
+  recompute(graph);
   graph.sweep();
   return std::move(copied.graph);
 }

@@ -70,6 +70,9 @@ std::vector<Value> gradients(Graph& graph, Value loss, const std::vector<Value>&
 // Activations back into the op before them, and losses onto logits, where a kernel takes the fused form.
 void fuse_losses(Graph& graph, NodeId loss);
 void fuse_activations(Graph& graph, const CompileSpec& compile, const KernelQuery& kernels);
+// Mark what the strategy wants computed again; once all is fused, let backward read copies of it.
+void mark_recomputed(Graph& graph, const Strategy& strategy);
+void recompute(Graph& graph);
 // Expand ops that would be split where their kernels cannot be: batch normalisation over samples, softmax over classes.
 void expand_split(Graph& graph, const Strategy& strategy);
 

@@ -19,7 +19,11 @@ class Placing {
   }
 
   void run() {
-    for (const NodeId id : pcg_.graph.order()) {
+    std::vector<NodeId> order = pcg_.graph.order();
+    // Forward before backward, which is split as forward is.
+    std::stable_sort(order.begin(), order.end(),
+                     [&](NodeId a, NodeId b) { return pcg_.graph.node(a).section < pcg_.graph.node(b).section; });
+    for (const NodeId id : order) {
       const Node& node = pcg_.graph.node(id);
       if (node.op == "weight" || node.op == "constant") continue;
       const Splitting& splitting = splittings_[id].emplace(op_def(node.op), pcg_.graph.call(id));
@@ -37,6 +41,8 @@ class Placing {
  private:
   Parts parts_for(NodeId id, const Splitting& splitting) const {
     const Node& node = pcg_.graph.node(id);
+    // Where the original itself is needed no more, the copy is placed like any other op.
+    if (node.again >= 0 && !pcg_.parts[node.again].empty()) return pcg_.parts[node.again];
     if (const std::optional<Placement> placement = said(id, splitting)) {
       try {
         return splitting.cut(*placement);

@@ -26,6 +26,8 @@ struct Strategy {
   // Weights whose copies share out the update: each device updates a slice, keeps the optimizer's state of it only, and
   // gets the other slices from the others (ZeRO stage 1, Rajbhandari et al. 2020).
   std::set<NodeId> shared_updates;
+  // Ops whose outputs are not kept from forward to backward but computed again there.
+  std::set<NodeId> recomputed;
 };
 
 // Gradients and updates follow the op that they are made for, everything else the operand that spares most moves.
