@@ -88,6 +88,8 @@ Value add_label(GraphObject& object, Value output, bool sparse) {
   return {object.labels.back(), 0};
 }
 
+constexpr int kMostStages = 256;
+
 // "0 b0:2:1 o:4:2": from device 0 on, index b0 in 2 parts one device apart, index o in 4 parts two devices apart.
 Placement placement_of(const std::string& op, const std::string& text) {
   Placement placement;
@@ -108,6 +110,10 @@ Placement placement_of(const std::string& op, const std::string& text) {
 
 Strategy take_strategy(const Graph& graph, Options& options) {
   Strategy strategy;
+  for (const int64_t stage : options.take("stages", std::vector<int64_t>{})) {
+    if (stage < 0 || stage >= kMostStages) bad_value("stages: got stage ", stage, "; expected 0 to ", kMostStages - 1);
+    strategy.stages.push_back(static_cast<int>(stage));
+  }
   for (const auto& [name, value] : options.take_prefix("place:")) {
     const Value op = graph.find(name);
     if (!op.valid()) bad_value("the strategy places an op \"", name, "\" that the model does not have");

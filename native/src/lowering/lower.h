@@ -16,6 +16,8 @@ Plan lower(const Pcg& pcg, const Machine& machine, const KernelQuery& kernels, c
 
 // The stages of lower, in their order.
 std::vector<NodeId> schedule(const FlatGraph& flat, bool separate_sections);
+// The same for a step in micro-batches.
+std::vector<NodeId> in_micro_batches(const FlatGraph& flat, const std::vector<NodeId>& order);
 void place_buffers(Plan& plan, bool separate_sections);  // aliases, lifetimes, offsets
 void share_moves(Plan& plan);                            // aliases: what is a run of memory at both ends is not moved
 void add_waits(Plan& plan);                              // between the queues of devices

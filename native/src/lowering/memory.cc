@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "graph/moves.h"
 #include "lowering/lower.h"
 #include "ops/op.h"
 
@@ -43,12 +44,24 @@ std::vector<bool> used_by_several(const Plan& plan) {
   return several;
 }
 
+// What a step can do in place: what its op says, and a sum grows in what was summed up before.
+std::vector<std::pair<int, int>> pairs_in_place(const Step& step) {
+  if (step.call.op != "move") return op_def(step.call.op).inplace_pairs;
+  const Moves moves(step.call);
+  const bool grows = step.call.attrs.text("combiner") != "copy" && moves.pieces().size() > 1 &&
+                     std::all_of(moves.pieces().begin(), moves.pieces().end(), [&](const MovePiece& piece) {
+                       return piece.to.extent == step.call.outputs[0].shape &&
+                              step.call.inputs[piece.input].shape == step.call.outputs[0].shape;
+                     });
+  return grows ? std::vector<std::pair<int, int>>{{0, 0}} : std::vector<std::pair<int, int>>{};
+}
+
 // An output takes over the memory of an input whose last use this is, where the op can work in place.
 void share_in_place(Plan& plan) {
   std::vector<bool> common = used_by_several(plan);
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const Step& step = plan.steps[s];
-    for (const auto& [output, input] : op_def(step.call.op).inplace_pairs) {
+    for (const auto& [output, input] : pairs_in_place(step)) {
       if (static_cast<size_t>(output) >= step.outputs.size() || static_cast<size_t>(input) >= step.inputs.size())
         continue;
       const BufferId made = step.outputs[output];

@@ -108,7 +108,9 @@ std::vector<NodeId> schedule(const FlatGraph& flat, bool separate_sections) {
   std::vector<NodeId> order = graph.order();
   std::stable_sort(order.begin(), order.end(),
                    [&](NodeId a, NodeId b) { return graph.node(a).section < graph.node(b).section; });
-  return separate_sections ? order : Floating(flat, order).run();
+  if (separate_sections) return order;
+  if (!flat.stages.empty()) order = in_micro_batches(flat, order);
+  return Floating(flat, order).run();
 }
 
 }  // namespace ff

@@ -1,6 +1,7 @@
 #include "parallel/flatten.h"
 
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "graph/moves.h"
@@ -37,6 +38,7 @@ class Flattening {
   }
 
   FlatGraph run() {
+    flat_.stages = pcg_.stages;
     for (const NodeId id : pcg_.graph.order()) {
       const Node& node = pcg_.graph.node(id);
       if (node.op == "constant") continue;  // made where it is wanted
@@ -80,8 +82,17 @@ class Flattening {
   }
 
   // ---- nodes ----
+  static Local on(int device, Box box = {}, int micro = -1) {
+    Local local;
+    local.device = device;
+    local.micro = micro;
+    local.box = std::move(box);
+    return local;
+  }
+
   NodeId add(Node node, Local local, bool alone) {
     if (!alone) node.name += cat("@", local.device);
+    if (local.micro >= 0) node.name += cat("#", local.micro);
     const NodeId id = flat_.graph.add(std::move(node));
     flat_.locals.resize(static_cast<size_t>(id) + 1);
     flat_.locals[id] = std::move(local);
@@ -125,9 +136,7 @@ class Flattening {
       for (size_t k = 0; k < node.outputs.size(); ++k)
         if (node.outputs[k].dtype != DType::opaque)
           call.outputs[k].shape = splitting.region(part.box, {true, static_cast<int>(k)}).extent;
-      const NodeId made =
-          add(std::move(call), {.device = part.device, .box = part.box, .state = {}, .piece = {}, .whole = {}},
-              parts.size() == 1);
+      const NodeId made = add(std::move(call), on(part.device, part.box, part.micro), parts.size() == 1);
       if (term_of(terms, part.box) == terms.size()) terms.push_back(part.box);
       for (size_t k = 0; k < node.outputs.size(); ++k) {
         const Box projection = splitting.projected(part.box, static_cast<int>(k));
@@ -138,10 +147,37 @@ class Flattening {
         tensors_[id][k].made.push_back({{rect, part.device}, {made, static_cast<int32_t>(k)}, term});
       }
     }
-    for (Tensor& tensor : tensors_[id]) {
+    for (size_t k = 0; k < node.outputs.size(); ++k) {
+      Tensor& tensor = tensors_[id][k];
       tensor.combiner = splitting.combiner();
       tensor.partial = terms.size() > 1 && is_partial(splitting, terms);
+      if (tensor.partial && node.outputs[k].dtype != DType::opaque) accumulate({id, static_cast<int32_t>(k)}, tensor);
     }
+  }
+
+  // Terms that the same devices make of a rectangle, as of a gradient from one micro-batch after another, are combined
+  // there as they come.
+  void accumulate(Value value, Tensor& tensor) {
+    std::map<size_t, std::set<int>> makers;  // by term
+    for (const Made& made : tensor.made) makers[made.term].insert(made.shard.device);
+    std::vector<Made> made;
+    for (const Made& next : tensor.made) {
+      const auto sum = std::find_if(made.begin(), made.end(), [&](const Made& before) {
+        return before.shard == next.shard && makers[before.term] == makers[next.term];
+      });
+      if (sum == made.end() || volume(next.shard.rect) == 0) {
+        made.push_back(next);
+        continue;
+      }
+      Moves moves(next.shard.rect, name_of(tensor.combiner));
+      for (const int input : {0, 1}) moves.add(input, next.shard.rect, next.shard.rect);
+      sum->value = add_move("reduction", value, {sum->value, next.value}, moves, next.shard,
+                            pcg_.graph.node(value.node).section);
+    }
+    tensor.made = std::move(made);
+    const auto& first = tensor.made.front();
+    tensor.partial = std::any_of(tensor.made.begin(), tensor.made.end(),
+                                 [&](const Made& other) { return other.term != first.term; });
   }
 
   // Where a box stands in a list, or would.
@@ -204,8 +240,7 @@ class Flattening {
     Node node = pcg_.graph.node(value.node);
     node.outputs[0].shape = rect.extent;
     node.section = section;
-    const NodeId made = add(std::move(node), {.device = device, .box = {}, .state = {}, .piece = {}, .whole = {}},
-                            tensor.fetched.empty());
+    const NodeId made = add(std::move(node), on(device), tensor.fetched.empty());
     tensor.fetched.push_back({{rect, device}, {made, 0}});
     return {made, 0};
   }
@@ -308,8 +343,7 @@ class Flattening {
               .outputs = {{type.dtype, wanted.rect.extent}},
               .origin = pcg_.graph.node(value.node).origin,
               .section = section};
-    return {add(std::move(node), {.device = wanted.device, .box = {}, .state = {}, .piece = {}, .whole = {}}, false),
-            0};
+    return {add(std::move(node), on(wanted.device), false), 0};
   }
 
   const Pcg& pcg_;

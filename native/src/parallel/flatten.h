@@ -9,6 +9,7 @@ namespace ff {
 // What a node of the flat graph is, beyond the node itself.
 struct Local {
   int device = 0;
+  int micro = -1;     // of a call: the micro-batch that it works on; -1: none
   Box box;            // of a call
   std::string state;  // of a weight or an input: its name in the unsplit graph ...
   Rect piece;         // ... the rectangle of it that lies here ...
@@ -18,6 +19,7 @@ struct Local {
 struct FlatGraph {
   Graph graph;
   std::vector<Local> locals;  // by node
+  std::vector<int> stages;    // by device; none without a pipeline
 };
 
 FlatGraph flatten(const Pcg& pcg, const Machine& machine);

@@ -139,6 +139,7 @@ Parts Splitting::cut(const Placement& placement) const {
         next.back().box[index].origin += range.origin;
         next.back().box[index].extent = range.extent;
         next.back().device += p * split.stride;
+        if (split.stride == 0 && split.degree > 1) next.back().micro = std::max(0, part.micro) * split.degree + p;
       }
     parts = std::move(next);
   }
@@ -151,7 +152,7 @@ std::optional<Parts> Splitting::follow(Operand operand, const std::vector<Shard>
   for (size_t i = 0; i < call_.box.size(); ++i) dims.push_back(obstacle(i).empty() ? dim_of(i, operand) : -1);
   Parts parts;
   for (const Shard& shard : shards) {
-    Part part{call_.box, shard.device};
+    Part part{call_.box, shard.device, -1};
     for (size_t i = 0; i < dims.size(); ++i) {
       if (dims[i] < 0) continue;
       const auto d = static_cast<size_t>(dims[i]);
@@ -168,7 +169,7 @@ std::optional<Parts> Splitting::follow(Operand operand, const std::vector<Shard>
 std::optional<Parts> Splitting::follow(const Parts& other) const {
   Parts mine;
   for (const Part& part : other) {
-    Part made{call_.box, part.device};
+    Part made{call_.box, part.device, part.micro};
     for (const IndexRange& range : part.box) {
       const auto it =
           std::find_if(made.box.begin(), made.box.end(), [&](const IndexRange& own) { return own.name == range.name; });

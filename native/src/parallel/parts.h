@@ -29,6 +29,7 @@ struct Placement {
 struct Part {
   Box box;
   int device = 0;
+  int micro = -1;  // which of the parts that lie on one device, one after another; -1: there is one
 
   // No work: a batch may have fewer rows than there are devices.
   bool empty() const;
@@ -55,7 +56,7 @@ class Splitting {
   Box projected(Box box, int output) const;
   Combiner combiner() const { return def_.iteration ? def_.iteration->combiner : Combiner::sum; }
 
-  Parts whole(int device) const { return {{call_.box, device}}; }
+  Parts whole(int device) const { return {{call_.box, device, -1}}; }
   // Throws an Error that names the op when it has no such index or cannot be split along it.
   Parts cut(const Placement& placement) const;
   // Boxes that need little of an operand but what the shards have; nothing where no such boxes tile the space.

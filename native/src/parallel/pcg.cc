@@ -206,6 +206,7 @@ class Placing {
 Pcg place(Graph graph, const Strategy& strategy, const Machine& machine, bool lenient) {
   Pcg pcg;
   pcg.graph = std::move(graph);
+  pcg.stages = strategy.stages;
   Placing(pcg, strategy, machine, lenient).run();
   // A state that no op reads is a result, or is only written: it lies whole on the first device.
   for (const NodeId id : pcg.graph.order())

@@ -18,6 +18,7 @@ struct Pcg {
   Graph graph;
   std::vector<Parts> parts;                // by node; none for constants, which are made where they are wanted
   std::vector<std::vector<Shard>> pieces;  // by node, of states and inputs: where they lie
+  std::vector<int> stages;                 // as of the strategy
 };
 
 // What a strategy says, by the nodes of the user's graph.
@@ -26,6 +27,9 @@ struct Strategy {
   // Weights whose copies share out the update: each device updates a slice, keeps the optimizer's state of it only, and
   // gets the other slices from the others (ZeRO stage 1, Rajbhandari et al. 2020).
   std::set<NodeId> shared_updates;
+  // By device, the stage of the pipeline that it belongs to; none: no pipeline. The micro-batches of an op are parts along
+  // an index of samples that lie on one device: a split of stride 0.
+  std::vector<int> stages;
   // Ops whose outputs are not kept from forward to backward but computed again there.
   std::set<NodeId> recomputed;
 };

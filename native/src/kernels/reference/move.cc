@@ -112,7 +112,7 @@ void combine_flat(const std::vector<Piece>& pieces, int64_t total, const RunArgs
     for (int64_t at = begin; at < end; at += kBlock) {
       const int64_t n = std::min(kBlock, end - at);
       T* y = args.output<T>(0) + at;
-      std::copy_n(args.input<T>(pieces[0].input) + at, n, y);
+      if (const T* x = args.input<T>(pieces[0].input) + at; x != y) std::copy_n(x, n, y);
       for (size_t p = 1; p < pieces.size(); ++p) {
         const T* x = args.input<T>(pieces[p].input) + at;
         for (int64_t i = 0; i < n; ++i) y[i] = Op::template apply<T>(y[i], x[i]);
