@@ -135,6 +135,8 @@ sanitize: ## build with address and undefined-behaviour sanitizers into build-as
 	@$(MAKE) --no-print-directory BUILD=build-asan SANITIZE=address,undefined sanitized-test
 sanitize-threads: ## build with the thread sanitizer into build-tsan and test the engines of that
 	@$(MAKE) --no-print-directory BUILD=build-tsan SANITIZE=thread thread-sanitized-test
+golden: library $(STAMPS)/test ## write the printed plans of tests/golden anew; read what `git diff tests/golden` shows
+	$(RUN) -m pytest tests/engines/test_plans.py -k golden --update-golden
 nightly: library $(STAMPS)/test ## the long tests, random ones with many more cases, and all benchmarks
 	$(RUN) -m pytest -m nightly --timeout 3600 $(ARGS)
 	$(MAKE) bench
