@@ -86,7 +86,11 @@ INSTEAD: dict[str, dict[str, str]] = {
             "Adadelta Adafactor Adagrad AdamW Adamax Ftrl Lamb Lion LossScaleOptimizer Muon Nadam"
             " RMSprop"
         ),
-        _RATE: "schedules",
+        "use the class": "deserialize serialize",
+    },
+    "optimizers.schedules": {
+        "use CosineDecay": "CosineDecayRestarts",
+        "use ExponentialDecay or PolynomialDecay": "InverseTimeDecay",
         "use the class": "deserialize serialize",
     },
     "callbacks": {
@@ -173,6 +177,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         _LOOP: "apply apply_gradients iterations minimize variables",
         "compile() starts it anew": "build load_own_variables save_own_variables set_weights",
     },
+    "LearningRateSchedule": {_CODE: "from_config get_config"},
     "Metric": {
         _MEASURE: "add_weight reset_state result update_state variables",
         _CODE: "from_config get_config",

@@ -30,6 +30,7 @@ from flexflow.keras import (
     regularizers,
     utils,
 )
+from flexflow.keras.optimizers import schedules
 
 X, Y = np.zeros((6, 4)), np.zeros((6, 3))
 IDS = np.zeros(6, int)
@@ -211,13 +212,22 @@ COMPILE: dict[str, Row] = {
     "label_smoothing": (lambda: losses.BinaryCrossentropy(label_smoothing=0.1), NotImplementedError, "label_smoothing"),
     "threshold": (lambda: metrics.BinaryAccuracy(threshold=0.3), NotImplementedError, "threshold"),
     "learning rate": (lambda: optimizers.SGD(-1), ValueError, "learning_rate=-1"),
-    "a schedule": (lambda: optimizers.SGD(lambda step: 0.1), NotImplementedError, "LearningRateScheduler"),
+    "a schedule": (lambda: optimizers.SGD(lambda step: 0.1), NotImplementedError, "optimizers.schedules"),
     "learning rate set": (lambda: setattr(optimizers.Adam(), "learning_rate", None), ValueError, "learning_rate=None"),
     "nesterov": (lambda: optimizers.SGD(nesterov=True), ValueError, "needs a momentum"),
     "decay and momentum": (lambda: optimizers.SGD(0.1, 0.9, weight_decay=0.1), NotImplementedError, "weight_decay"),
     "decay of Adam": (lambda: optimizers.Adam(weight_decay=0.1), NotImplementedError, "weight_decay"),
     "amsgrad": (lambda: optimizers.Adam(amsgrad=True), NotImplementedError, "amsgrad"),
-    "clipnorm": (lambda: optimizers.Adam(clipnorm=1.0), NotImplementedError, "clipnorm=1.0"),
+    "clipnorm": (lambda: optimizers.Adam(clipnorm=1.0), NotImplementedError, "clipnorm=1.0, .*use global_clipnorm"),
+    "global_clipnorm": (lambda: optimizers.SGD(global_clipnorm=0), ValueError, "global_clipnorm=0, expected a number above 0"),
+    "initial rate": (lambda: schedules.ExponentialDecay(-1, 10, 0.5), ValueError, "ExponentialDecay: initial_learning_rate"),
+    "end rate": (lambda: schedules.PolynomialDecay(0.1, 10, -1), ValueError, "PolynomialDecay: end_learning_rate"),
+    "decay_steps": (lambda: schedules.CosineDecay(0.1, 0), ValueError, "decay_steps"),
+    "warm-up without a target": (lambda: schedules.CosineDecay(0.1, 9, warmup_steps=3), ValueError, "warmup_target=None with warmup_steps=3"),
+    "warm-up without steps": (lambda: schedules.CosineDecay(0.1, 9, warmup_target=1.0), ValueError, "warmup_target=1.0 with warmup_steps=0"),
+    "values of pieces": (lambda: schedules.PiecewiseConstantDecay([3], [0.1]), ValueError, "1 values for 1 boundaries"),
+    "rate of a schedule": (lambda: setattr(optimizers.SGD(schedules.CosineDecay(0.1, 9)), "learning_rate", 1), TypeError, "follows <CosineDecay"),
+    "schedule for a rate": (lambda: setattr(optimizers.SGD(), "lr", schedules.CosineDecay(0.1, 9)), TypeError, r"compile with SGD"),
     "optimizer argument": (lambda: optimizers.SGD(rate=1), TypeError, "unknown argument 'rate'"),
     "from_logits": (lambda: losses.BinaryCrossentropy(from_logits="yes"), TypeError, "BinaryCrossentropy: from_logits: got 'yes'"),
     "from_logits of ids": (lambda: losses.SparseCategoricalCrossentropy("yes"), TypeError, "from_logits: got 'yes'"),

@@ -20,6 +20,7 @@ CLASSES = {
     "Layer": layers.Dense(2),
     "Model": Sequential([layers.Dense(2, input_shape=(3,))]),
     "Optimizer": keras.optimizers.SGD(),
+    "LearningRateSchedule": keras.optimizers.schedules.PolynomialDecay(0.1, 10),
     "Metric": keras.metrics.Accuracy(),
     "Loss": keras.losses.MeanSquaredError(),
 }
