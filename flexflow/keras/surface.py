@@ -14,7 +14,7 @@ _SAVE = (
 )
 _CODE = "keep the code that builds the model, and the values of get_weights()"
 _TRACE = "use layers.Activation, Add, Multiply, Reshape and the like, or write it in PyTorch"
-_SEQUENCES = "use Flatten and Dense, or Conv2D, over a fixed number of steps"
+_SEQUENCES = "use LSTM, or Flatten and Dense, over a fixed number of steps"
 _ROW = "use Reshape to images of one row and the 2D layer of this kind"
 _RATE = "set optimizer.learning_rate, or use callbacks.LearningRateScheduler"
 _MEASURE = "compute it from what predict() returns"
@@ -35,10 +35,10 @@ INSTEAD: dict[str, dict[str, str]] = {
     "layers": {
         _SEQUENCES: (
             "AdditiveAttention Attention Bidirectional ConvLSTM1D ConvLSTM2D ConvLSTM3D GRU GRUCell"
-            " GroupQueryAttention LSTM LSTMCell Masking MultiHeadAttention RNN RepeatVector"
+            " GroupQueryAttention LSTMCell Masking MultiHeadAttention RNN RepeatVector"
             " SimpleRNN SimpleRNNCell StackedRNNCells TimeDistributed"
         ),
-        _TRACE: "Dot EinsumDense Lambda TFSMLayer TorchModuleWrapper Wrapper",
+        _TRACE: "Lambda TFSMLayer TorchModuleWrapper Wrapper",
         _ROW: (
             "AveragePooling1D AvgPool1D Conv1D Convolution1D GlobalAveragePooling1D"
             " GlobalAvgPool1D MaxPool1D MaxPooling1D SeparableConv1D"
@@ -127,7 +127,7 @@ INSTEAD: dict[str, dict[str, str]] = {
     },
     "initializers": {
         "give a function of (shape, dtype) that returns an array": (
-            "Identity IdentityInitializer Orthogonal OrthogonalInitializer STFT"
+            "Identity IdentityInitializer OrthogonalInitializer STFT"
         ),
         "use the class": "deserialize serialize",
     },
