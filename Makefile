@@ -133,6 +133,10 @@ check-builds: library $(STAMPS)/test $(STAMPS)/packaging ## try every way to bui
 	$(RUN) -m pytest tests/packaging -m packaging $(ARGS)
 sanitize: ## build with address and undefined-behaviour sanitizers into build-asan and test that
 	@$(MAKE) --no-print-directory BUILD=build-asan SANITIZE=address,undefined sanitized-test
+sanitize-threads: ## build with the thread sanitizer into build-tsan and test the engines of that
+	@$(MAKE) --no-print-directory BUILD=build-tsan SANITIZE=thread thread-sanitized-test
+golden: library $(STAMPS)/test ## write the printed plans of tests/golden anew; read what `git diff tests/golden` shows
+	$(RUN) -m pytest tests/engines/test_plans.py -k golden --update-golden
 nightly: library $(STAMPS)/test ## the long tests, random ones with many more cases, and all benchmarks
 	$(RUN) -m pytest -m nightly --timeout 3600 $(ARGS)
 	$(MAKE) bench
@@ -164,6 +168,15 @@ sanitized-test: native-tests $(STAMPS)/test
 	LD_PRELOAD="$(foreach l,libasan.so libubsan.so libstdc++.so.6,$(shell $(CXX) -print-file-name=$(l)))" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	$(RUN) -m pytest --timeout 1200 $(ARGS)
+
+# The tests in which several threads compute. Reports go to the terminal, and end a process with status 66. Older runtimes
+# of the sanitizer do not start where addresses are drawn from more than 28 bits: setarch has none drawn, where it may.
+THREADED_TESTS := devices threads strategies limits
+TSAN = TSAN_OPTIONS=suppressions="$(CURDIR)/tests/engines/tsan.supp" $(shell setarch -R true 2>&- && echo setarch -R)
+thread-sanitized-test: native-tests $(STAMPS)/test
+	$(if $(NATIVE_TESTS),$(TSAN) timeout 900 $(NATIVE_TESTS))
+	$(TSAN) env LD_PRELOAD="$(foreach l,libtsan.so libstdc++.so.6,$(shell $(CXX) -print-file-name=$(l)))" \
+	$(RUN) -m pytest --timeout 600 --capture=sys $(THREADED_TESTS:%=tests/engines/test_%.py) $(ARGS)
 
 # ---- installing --------------------------------------------------------------------------------------------------
 TO = $(DESTDIR)$(PREFIX)

@@ -54,7 +54,7 @@ def golden(request: pytest.FixtureRequest):
         path = Path(__file__).parent / "golden" / name
         if request.config.getoption("--update-golden"):
             path.write_text(text)
-        assert path.is_file(), f"{path} is missing; run pytest --update-golden and look at it"
-        assert text == path.read_text(), f"{path} differs; if rightly so, pytest --update-golden"
+        assert path.is_file(), f"{path} is missing; run `make golden` and look at it"
+        assert text == path.read_text(), f"{path} differs; if rightly so, `make golden`"
 
     return compare

@@ -5,6 +5,9 @@ In the examples, ``x`` is a float tensor of shape (64, 16).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from string import ascii_lowercase, ascii_uppercase
+
 from flexflow.core.builder import weight_attributes
 from flexflow.core.checks import boolean, integer, real
 from flexflow.core.initializers import Initializer
@@ -49,7 +52,9 @@ class ProductOps(ShapeOps):
 
         Args:
             equation: a letter for each dimension of x, of y and of the result, for example
-                "bnk,bkm->bnm"; each letter in two of the three at least, and in none twice.
+                "bnk,bkm->bnm"; each letter in two of the three at least, and in none twice. "..."
+                stands for all other dimensions, from the right; without "->" the result has these,
+                and then the letters of only one of x and y, sorted.
 
         Raises:
             ValueError: the equation is none, or does not fit the shapes.
@@ -59,8 +64,7 @@ class ProductOps(ShapeOps):
         """
         if not isinstance(equation, str):
             raise TypeError(f"{name or 'einsum'}: equation is {equation!r}, expected a string")
-        parts = ["".join(part.split()) for part in equation.replace("->", ">").split(">")]
-        spelt = " -> ".join(" ".join(part).replace(" , ", ", ") for part in parts)
+        spelt = einsum_equation(equation, [x.num_dims, y.num_dims], name or "einsum")
         return self._op("einsum", [x, y], name, equation=spelt)
 
     def multihead_attention(
@@ -188,3 +192,34 @@ class ProductOps(ShapeOps):
             },
         )
         return y, h, c
+
+
+def einsum_equation(equation: str, ranks: Sequence[int], who: str) -> str:
+    """An equation as the operator takes it, with a letter for each dimension and the result.
+
+    Raises:
+        ValueError: it is no equation for tensors of these ranks.
+
+    >>> einsum_equation("...ij,...jk", [3, 2], "einsum")
+    'A i j, j k -> A i k'
+    """
+    sides = "".join(equation.split()).split("->")
+    terms = sides[0].split(",")
+    if len(terms) != len(ranks) or len(sides) > 2:
+        raise ValueError(
+            f"{who}: equation is {equation!r}, expected the dimensions of {len(ranks)} tensors and "
+            'of the result, such as "ij,jk->ik"'
+        )
+    others = [rank - len(term.replace("...", "")) for term, rank in zip(terms, ranks)]
+    if any("..." in term and other < 0 for term, other in zip(terms, others)):
+        raise ValueError(
+            f"{who}: equation {equation!r} has more letters than the tensors have dimensions, "
+            f"which are of rank {' and '.join(map(str, ranks))}"
+        )
+    widest = max([other for term, other in zip(terms, others) if "..." in term], default=0)
+    unused = [letter for letter in ascii_uppercase + ascii_lowercase if letter not in equation]
+    dots = "".join(unused[:widest])
+    spelt = [term.replace("...", dots[widest - other :]) for term, other in zip(terms, others)]
+    single = [letter for letter in sides[0] if letter.isalpha() and sides[0].count(letter) == 1]
+    result = sides[1].replace("...", dots) if len(sides) > 1 else dots + "".join(sorted(single))
+    return ", ".join(map(" ".join, spelt)) + " -> " + " ".join(result)

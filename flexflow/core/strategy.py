@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flexflow.core._lib import text
+from flexflow.core._lib import attributes, text
 from flexflow.core.checks import integer
+from flexflow.core.drawing import dot
+from flexflow.core.values import GraphValues
 
 if TYPE_CHECKING:
     from flexflow.core.layer import Op
@@ -115,6 +117,7 @@ class Strategy:
         self.tensor_parallel_degree = 1
         self.shared_updates: list[str] = []  # patterns of operators
         self.recomputed: list[str] = []  # likewise
+        self._operators: list[str] = []  # of the model that it is bound to
 
     # ---- ready-made ones ----
     @classmethod
@@ -322,6 +325,8 @@ class Strategy:
 
     def __str__(self) -> str:
         lines = [f"strategy for {self.devices} devices"]
+        if self._operators:
+            return "\n".join(lines + [f"  {self._line(name)}" for name in self._operators])
         if self.tensor_parallel_degree > 1:
             lines.append(f"  tensor parallel in {self.tensor_parallel_degree}")
         lines += [f"  {pattern}: {placement}" for pattern, placement in self.rules]
@@ -336,13 +341,29 @@ class Strategy:
 
     __hash__ = None  # type: ignore[assignment]
 
+    def _line(self, operator: str) -> str:
+        """What a bound strategy says of an operator."""
+        said = str(dict(self.rules).get(operator, "follows what it reads"))
+        return f"{operator}: {said}" + ", updates shared out" * (operator in self.shared_updates)
+
     # ---- on a model ----
     def bind(self, model: FFModel) -> Strategy:
-        """The strategy with an entry for every operator of the model that it splits, by index.
+        """The strategy with an entry for every operator of the model that it splits, by index. It
+        prints one line for every operator, also for those that only follow.
 
         Raises:
-            ValueError: a pattern matches no operator; names it.
+            ValueError: a pattern matches no operator; names it. TypeError: it is no FFModel.
+
+        >>> t = ffmodel.softmax(ffmodel.dense(x, 4, name="top"), name="probabilities")
+        >>> print(Strategy.data_parallel(2).bind(ffmodel))
+        strategy for 2 devices
+          top: b0 in 2, from device 0 by [1]
+          probabilities: follows what it reads
         """
+        if not isinstance(model, GraphValues):
+            raise TypeError(
+                f"strategy: got {model!r}, expected an FFModel (of Keras: model.ffmodel)"
+            )
         bound = Strategy(self.devices)
         names = [op.name for op in model.get_layers().values()]
         computing = [op.name for op in model.get_layers().values() if op.get_number_inputs()]
@@ -363,7 +384,35 @@ class Strategy:
         bound.recomputed = [name for name in computing if _matches(name, self.recomputed)]
         if self.rules or self.tensor_parallel_degree > 1:
             bound.rules = list(_Binding(self, model).placements())
+        bound._operators = names
         return bound
+
+    def to_dot(self, model: FFModel) -> str:
+        """The graph of a model in Graphviz's language, as the strategy splits it: each operator
+        with its parts by index and its devices, one colour for each set of devices. An edge is
+        bold where tensors move between devices, and says how: ``repartition`` (another rectangle of
+        a part), ``combine`` (parts are put together), ``replicate`` (a copy), ``reduction``
+        (partial results are summed). An edge from an operator to itself is of one that is computed
+        in steps with moves between them. What is drawn is the forward pass in training; the
+        model need not be compiled.
+
+        Raises:
+            ValueError: the strategy does not fit the model; names the operator and says why.
+
+        >>> x = ffmodel.create_tensor([64, 16], name="x")
+        >>> t = ffmodel.dense(ffmodel.dense(x, 8, name="up"), 4, name="down")
+        >>> print(Strategy(2).split("up", o=2).split("down", i=2).to_dot(ffmodel))
+        digraph strategy {
+          node [shape=box, style="rounded,filled", colorscheme=set312]
+          "x" [label="x: input\\ndevice 0", fillcolor=1]
+          "up" [label="up: linear\\no in 2\\ndevices 0, 1", fillcolor=2]
+          "x" -> "up" [label="replicate", style=bold]
+          "down" [label="down: linear\\ni in 2\\ndevices 0, 1", fillcolor=2]
+          "up" -> "down"
+        }
+        """
+        options = attributes(bound_options(self.bind(model), model))
+        return dot(model, text("ff_graph_layout", model.graph_handle, options, len(options)))
 
 
 class _Binding:
@@ -492,7 +541,12 @@ def strategy_options(
     bound = strategy.bind(model)
     if config.export_strategy_file:
         bound.save(config.export_strategy_file)
-    options: dict[str, Any] = {"devices": max(strategy.devices, config.devices)}
+    return {"devices": max(strategy.devices, config.devices), **bound_options(bound, model)}
+
+
+def bound_options(bound: Strategy, model: FFModel) -> dict[str, Any]:
+    """What the library is told about a strategy that is bound to a model."""
+    options: dict[str, Any] = {}
     for name, placement in bound.rules:
         splits = zip(placement.splits.items(), placement.grid())
         words = [f"{index}:{degree}:{stride}" for (index, degree), stride in splits]

@@ -210,6 +210,37 @@ HeNormal = _scaled("HeNormal", 2.0, "fan_in", "truncated_normal")
 LecunUniform = _scaled("LecunUniform", 1.0, "fan_in", "uniform")
 LecunNormal = _scaled("LecunNormal", 1.0, "fan_in", "truncated_normal")
 
+
+class Orthogonal(Initializer):
+    """A matrix of orthonormal columns or, if it is wider than high, rows, drawn evenly from all
+    there are, by the QR decomposition of a random matrix (Saxe et al., 2014); of a higher rank, the
+    axes before the last are one.
+
+    Args:
+        gain: multiplies it.
+        seed: as of Initializer.
+
+    Raises:
+        ValueError: a shape of rank below 2.
+
+    >>> matrix = Orthogonal(seed=0)((5, 3))
+    >>> np.allclose(matrix.T @ matrix, np.eye(3), atol=1e-6)
+    True
+    """
+
+    def __init__(self, gain: float = 1.0, seed: int | None = None) -> None:
+        super().__init__(seed)
+        self.gain = gain
+
+    def sample(self, random: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+        if len(shape) < 2:
+            raise ValueError(f"Orthogonal: got the shape {shape}, expected a matrix")
+        rows, columns = math.prod(shape[:-1]), shape[-1]
+        q, r = np.linalg.qr(random.normal(size=(max(rows, columns), min(rows, columns))))
+        q = q * np.sign(np.diag(r))  # QR itself prefers some signs
+        return self.gain * (q if rows >= columns else q.T).reshape(shape)
+
+
 _BY_NAME: dict[str, type[Initializer]] = {
     "zeros": Zeros,
     "ones": Ones,
@@ -226,6 +257,7 @@ _BY_NAME: dict[str, type[Initializer]] = {
     "he_normal": HeNormal,
     "lecun_uniform": LecunUniform,
     "lecun_normal": LecunNormal,
+    "orthogonal": Orthogonal,
 }
 
 
@@ -270,6 +302,7 @@ __all__ = [
     "LecunNormal",
     "LecunUniform",
     "Ones",
+    "Orthogonal",
     "RandomNormal",
     "RandomUniform",
     "TruncatedNormal",

@@ -14,7 +14,7 @@ _SAVE = (
 )
 _CODE = "keep the code that builds the model, and the values of get_weights()"
 _TRACE = "use layers.Activation, Add, Multiply, Reshape and the like, or write it in PyTorch"
-_SEQUENCES = "use Flatten and Dense, or Conv2D, over a fixed number of steps"
+_SEQUENCES = "use LSTM, or Flatten and Dense, over a fixed number of steps"
 _ROW = "use Reshape to images of one row and the 2D layer of this kind"
 _RATE = "set optimizer.learning_rate, or use callbacks.LearningRateScheduler"
 _MEASURE = "compute it from what predict() returns"
@@ -35,10 +35,10 @@ INSTEAD: dict[str, dict[str, str]] = {
     "layers": {
         _SEQUENCES: (
             "AdditiveAttention Attention Bidirectional ConvLSTM1D ConvLSTM2D ConvLSTM3D GRU GRUCell"
-            " GroupQueryAttention LSTM LSTMCell Masking MultiHeadAttention RNN RepeatVector"
+            " GroupQueryAttention LSTMCell Masking MultiHeadAttention RNN RepeatVector"
             " SimpleRNN SimpleRNNCell StackedRNNCells TimeDistributed"
         ),
-        _TRACE: "Dot EinsumDense Lambda TFSMLayer TorchModuleWrapper Wrapper",
+        _TRACE: "Lambda TFSMLayer TorchModuleWrapper Wrapper",
         _ROW: (
             "AveragePooling1D AvgPool1D Conv1D Convolution1D GlobalAveragePooling1D"
             " GlobalAvgPool1D MaxPool1D MaxPooling1D SeparableConv1D"
@@ -86,7 +86,11 @@ INSTEAD: dict[str, dict[str, str]] = {
             "Adadelta Adafactor Adagrad AdamW Adamax Ftrl Lamb Lion LossScaleOptimizer Muon Nadam"
             " RMSprop"
         ),
-        _RATE: "schedules",
+        "use the class": "deserialize serialize",
+    },
+    "optimizers.schedules": {
+        "use CosineDecay": "CosineDecayRestarts",
+        "use ExponentialDecay or PolynomialDecay": "InverseTimeDecay",
         "use the class": "deserialize serialize",
     },
     "callbacks": {
@@ -123,7 +127,7 @@ INSTEAD: dict[str, dict[str, str]] = {
     },
     "initializers": {
         "give a function of (shape, dtype) that returns an array": (
-            "Identity IdentityInitializer Orthogonal OrthogonalInitializer STFT"
+            "Identity IdentityInitializer OrthogonalInitializer STFT"
         ),
         "use the class": "deserialize serialize",
     },
@@ -173,6 +177,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         _LOOP: "apply apply_gradients iterations minimize variables",
         "compile() starts it anew": "build load_own_variables save_own_variables set_weights",
     },
+    "LearningRateSchedule": {_CODE: "from_config get_config"},
     "Metric": {
         _MEASURE: "add_weight reset_state result update_state variables",
         _CODE: "from_config get_config",

@@ -13,13 +13,13 @@ from onnx.reference import ReferenceEvaluator
 
 from flexflow.core import FFModel, FlexFlowError, Tensor
 from flexflow.core.types import DTYPE_NAMES
-from flexflow.onnx import elementwise, layers, rows, shapes
+from flexflow.onnx import elementwise, layers, products, recurrent, rows, shapes
 from flexflow.onnx.builder import Builder, Constant, Missing
 from flexflow.onnx.file import File, node_name, place
 from flexflow.onnx.rows import UnsupportedError
 
 # Importing a family of rows fills the table.
-FAMILIES = (elementwise, layers, shapes)
+FAMILIES = (elementwise, layers, products, recurrent, shapes)
 
 _QUESTIONS = ("Shape", "Size")
 _RANDOM = (
@@ -170,4 +170,6 @@ def _attribute(attribute: onnx.AttributeProto) -> Any:
     value = helper.get_attribute_value(attribute)
     if isinstance(value, float):
         return float(str(np.float32(value)))
+    if isinstance(value, list):
+        return [one.decode() if isinstance(one, bytes) else one for one in value]
     return value.decode() if isinstance(value, bytes) else value

@@ -1,4 +1,4 @@
-"""Rows of layers: products of matrices, convolution, pooling, normalisation."""
+"""Rows of layers: dense, convolution, pooling, normalisation."""
 
 from __future__ import annotations
 
@@ -10,21 +10,6 @@ import numpy as np
 from flexflow.core import Tensor
 from flexflow.onnx.builder import Builder, Missing, Value, dtype, shape
 from flexflow.onnx.rows import UnsupportedError, lowers
-
-
-# ---- products of matrices ----
-@lowers("MatMul")
-def matmul(b: Builder, x: Value, y: Value) -> Tensor:
-    sizes = shape(y)
-    if len(sizes) not in (1, 2):
-        raise UnsupportedError(f"a right operand of shape {sizes}, but only matrices are supported")
-    y = b.weight(y)
-    if len(sizes) == 2:
-        kernel = b.step("transpose", y, perm=[1, 0])
-        return b.op("linear", x, kernel, out_channels=sizes[1], use_bias=False)
-    row = b.step("reshape", y, shape=[1, sizes[0]])
-    column = b.step("linear", x, row, out_channels=1, use_bias=False)
-    return b.op("reshape", column, shape=shape(column)[:-1])
 
 
 @lowers("Gemm")

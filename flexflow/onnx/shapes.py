@@ -182,6 +182,44 @@ def _pick(b: Builder, x: Value, indices: np.ndarray, at: int) -> Value:
     return b.op("reshape", picked, shape=sizes)
 
 
+@lowers("GatherElements")
+def gather_elements(b: Builder, x: Value, indices: Value, *, axis: int = 0) -> Tensor:
+    if isinstance(indices, Constant):
+        found = indices.array
+        counted = np.where(found < 0, found + shape(x)[axis], found)
+        indices = b.constant("indices", counted.astype(found.dtype))
+    return b.op("gather", x, indices, dim=axis)
+
+
+# ---- the largest ----
+@lowers("TopK")
+def top_k_v1(b: Builder, x: Value, *, axis: int = -1, k: int) -> tuple[Tensor, Tensor]:
+    return _top_k(b, x, k, axis, True, True)
+
+
+@lowers("TopK", since=10)
+def top_k(
+    b: Builder, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1
+) -> tuple[Tensor, Tensor]:
+    (count,) = b.ints(k, "K") or [0]
+    return _top_k(b, x, count, axis, bool(largest), bool(sorted))
+
+
+def _top_k(
+    b: Builder, x: Value, k: int, along: int, largest: bool, ordered: bool
+) -> tuple[Tensor, Tensor]:
+    at, last = axis(x, along), len(shape(x)) - 1
+    perm = list(range(last + 1))
+    perm[at], perm[last] = last, at
+    rows = x if at == last else b.step("transpose", x, perm=perm)
+    rows = rows if largest else b.step("negative", rows)
+    values, indices = b.several("top_k", 2, rows, k=k, sorted=ordered)
+    values = values if largest else b.step("negative", values)
+    found = [values, b.step("cast", indices, dtype="int64")]
+    first, second = (one if at == last else b.step("transpose", one, perm=perm) for one in found)
+    return first, second
+
+
 # ---- reductions ----
 def _reduction(op_type: str, kind: str) -> None:
     """A row for a reduction, whose axes are an attribute or an input."""

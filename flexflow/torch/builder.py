@@ -108,6 +108,10 @@ class Builder:
         attrs = {"sizes": list(sizes), "axis": axis}
         return tuple(self._add("split", (x,), self.name, len(sizes), attrs))
 
+    def several(self, kind: str, outputs: int, *inputs: Value, **attrs: Any) -> list[Tensor]:
+        """All results of an operator on the way to the node's result."""
+        return self._add(kind, inputs, f"{self.name}/{kind}", outputs, attrs)
+
     def _add(
         self, kind: str, inputs: Sequence[Value], name: str, outputs: int, attrs: dict[str, Any]
     ) -> list[Tensor]:

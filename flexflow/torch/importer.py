@@ -10,13 +10,13 @@ import torch
 from torch import fx, nn
 
 from flexflow.core import FFModel, FlexFlowError, Tensor
-from flexflow.torch import elementwise, inplace, layers, reductions, shapes
+from flexflow.torch import elementwise, inplace, layers, products, recurrent, reductions, shapes
 from flexflow.torch.builder import Builder, Missing, dtype, is_tensor
 from flexflow.torch.rows import FUNCTIONS, METHODS, MODULES, Row, UnsupportedError, module_arguments
 from flexflow.torch.tracing import Draws, unseen
 
 # Importing a family of rows fills the tables.
-FAMILIES = (elementwise, layers, reductions, shapes)
+FAMILIES = (elementwise, layers, products, recurrent, reductions, shapes)
 
 
 class Importer:

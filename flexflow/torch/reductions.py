@@ -1,8 +1,7 @@
-"""Rows of reductions, and of the product of matrices."""
+"""Rows of reductions, and of the largest elements."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Union
 
@@ -11,7 +10,7 @@ import torch
 from flexflow.core import Tensor
 from flexflow.torch.builder import Builder, Missing, Value, axis, dtype, is_tensor, shape
 from flexflow.torch.elementwise import maximum, minimum
-from flexflow.torch.rows import Lower, Target, UnsupportedError, lowers
+from flexflow.torch.rows import Lower, Target, lowers
 
 Dims = Union[None, int, Sequence[int]]
 
@@ -92,24 +91,27 @@ def _extreme(name: str, along: Lower, between: Lower, *targets: Target) -> None:
         return Extremes(along(b, input, dim, keepdim), Missing(f"the indices of {name}"))
 
 
+class Largest(NamedTuple):
+    """What ``topk`` returns."""
+
+    values: Tensor
+    indices: Value
+
+
+@lowers(torch.topk, "topk")
+def topk(
+    b: Builder, input: Value, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> Largest:
+    at, last = axis(input, dim), len(shape(input)) - 1
+    perm = list(range(last + 1))
+    perm[at], perm[last] = last, at
+    x = input if at == last else b.step("transpose", input, perm=perm)
+    x = x if largest else b.step("negative", x)
+    values, indices = b.several("top_k", 2, x, k=k, sorted=sorted)
+    values = values if largest else b.step("negative", values)
+    found = [values, b.cast(indices, torch.int64)]
+    return Largest(*(one if at == last else b.step("transpose", one, perm=perm) for one in found))
+
+
 _extreme("max", amax, maximum, torch.max, "max")
 _extreme("min", amin, minimum, torch.min, "min")
-
-
-# ---- products of matrices ----
-@lowers(torch.matmul, torch.mm, operator.matmul, "matmul", "mm")
-def matmul(b: Builder, input: Value, other: Value) -> Tensor:
-    if len(shape(other)) != 2:
-        raise UnsupportedError(
-            f"other: a tensor of shape {shape(other)}, but only matrices (rank 2) are supported"
-        )
-    x, y = b.promote(input, other)
-    kernel = b.step("transpose", y, perm=[1, 0])
-    return b.op("linear", x, kernel, out_channels=shape(other)[1], use_bias=False)
-
-
-@lowers(torch.addmm, "addmm", beta=(1,), alpha=(1,))
-def addmm(
-    b: Builder, input: Value, mat1: Value, mat2: Value, *, beta: float = 1, alpha: float = 1
-) -> Tensor:
-    return b.op("add", input, matmul(b, mat1, mat2))

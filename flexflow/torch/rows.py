@@ -31,6 +31,7 @@ _SYNONYMS = {
     "x": "input",
     "x1": "input",
     "x2": "other",
+    "mat2": "other",
     "axis": "dim",
     "axis0": "dim0",
     "axis1": "dim1",

@@ -200,6 +200,13 @@ def select(b: Builder, input: Value, dim: int, index: int) -> Value:
     return getitem(b, input, (slice(None),) * axis(input, dim) + (index,))
 
 
+@lowers(torch.gather, "gather", sparse_grad=(False,))
+def gather(
+    b: Builder, input: Value, dim: int, index: Value, *, sparse_grad: bool = False
+) -> Tensor:
+    return b.op("gather", input, index, dim=axis(input, dim))
+
+
 @lowers(operator.getitem)
 def getitem(b: Builder, input: Any, index: Any) -> Any:
     if not is_tensor(input):

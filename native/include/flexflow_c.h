@@ -135,6 +135,13 @@ FF_API ff_status ff_graph_text(ff_handle graph, const char** text);
  * "sample" (of the batch), "parameter" (cuts weights), "attribute" (other dimensions of the output), "reduction"
  * (leaves partial results) or "whole: " and the reason why there is none. */
 FF_API ff_status ff_graph_indices(ff_handle graph, ff_tensor tensor, const char** text);
+/* What a strategy comes to in the forward pass, one fact a line, its fields separated by tabs and lists by spaces:
+ *   op, the first tensor that it makes, its devices, its splits as index:parts.
+ *   edge, from such a tensor, to such a tensor, the moves on it: "repartition", "combine", "replicate", "reduction", or
+ *   none where all parts find what they read on their own device. An operator that is computed in steps may move what
+ * it made itself. Weights and constants have no lines. Options: place:NAME and share_update:WEIGHT, as for ff_compile.
+ */
+FF_API ff_status ff_graph_layout(ff_handle graph, const ff_attr* options, size_t n_options, const char** text);
 
 /* ---- tensors ---- */
 /* Weights and other state can be read and written at any time, also before compile; an input can be written at

@@ -13,7 +13,16 @@ from engine_models import SHAPES, SPARSE, Build, built, cnn, compiled, mlp, resn
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flexflow.core import CompMode, FFConfig, FFModel, PoolType, SGDOptimizer, Tensor
+from flexflow.core import (
+    CompMode,
+    FFConfig,
+    FFModel,
+    LossType,
+    PoolType,
+    SGDOptimizer,
+    Strategy,
+    Tensor,
+)
 
 STEPS = ["train", "evaluate", "predict", "manual"]
 
@@ -24,6 +33,26 @@ def test_golden(build: Build, step: str, golden: Callable[[str, str], None]) -> 
     """On the reference kernels, since the layouts of others depend on the processor."""
     model = compiled(build, device="reference", optimizer="momentum")
     golden(f"{build.__name__}_{step}.txt", model.plan(step))
+
+
+STRATEGIES = {
+    "data_parallel": Strategy.data_parallel(2),
+    "tensor_parallel": Strategy.tensor_parallel(2),
+    "shared_updates": Strategy.data_parallel(2).share_updates(),
+    "placement": Strategy(2).split("down", start=1),
+}
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_golden_of_strategies(name: str, golden: Callable[[str, str], None]) -> None:
+    """Of the block of Megatron-LM: columns, an activation, rows."""
+    model = FFModel(FFConfig(batch_size=4, device="reference"))
+    t = model.dense(model.create_tensor([4, 6], name="x"), 8, name="up")
+    model.dense(model.gelu(t, name="gelu"), 6, name="down")
+    optimizer = SGDOptimizer(model, lr=0.1, momentum=0.9)
+    loss = LossType.LOSS_MEAN_SQUARED_ERROR_AVG_REDUCE
+    model.compile(optimizer, loss, strategy=STRATEGIES[name])
+    golden(f"strategies/{name}.txt", model.plan())
 
 
 @pytest.mark.parametrize("build", SHAPES)

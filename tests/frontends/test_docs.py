@@ -131,6 +131,9 @@ def test_lists_of_keras() -> None:
         "Keras losses": classes(losses, losses.Loss),
         "Keras metrics": classes(metrics, metrics.Metric),
         "Keras optimizers": classes(optimizers, optimizers.Optimizer),
+        "Keras learning-rate schedules": classes(
+            optimizers.schedules, optimizers.schedules.LearningRateSchedule
+        ),
         "Keras callbacks": classes(callbacks, callbacks.Callback),
     }
     assert {what: names for what, names in listed().items() if what.startswith("Keras")} == here

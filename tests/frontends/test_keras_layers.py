@@ -76,6 +76,15 @@ def batch_norm(x: torch.Tensor, w: Weights, axis: int, eps: float = 1e-3) -> tor
     return (x - mean) / torch.sqrt(var + eps) * w[0].view(shape) + w[1].view(shape)
 
 
+def lstm(x: torch.Tensor, w: Weights) -> torch.Tensor:
+    """The hidden states after all steps; Keras's gates are in PyTorch's order."""
+    units = w[1].shape[0]
+    bias = [w[2], torch.zeros_like(w[2])] if len(w) > 2 else []
+    state = [torch.zeros(1, len(x), units)] * 2
+    kernels = [w[0].T.contiguous(), w[1].T.contiguous()]
+    return torch.lstm(x, state, kernels + bias, bool(bias), 1, 0.0, True, False, True)[0]
+
+
 def activation(name: str, expected: Callable[[torch.Tensor], torch.Tensor]) -> Case:
     return Case(lambda: layers.Activation(name), (3, 5), lambda x, w: expected(x))
 
@@ -93,6 +102,25 @@ CASES = {
         lambda: layers.Dense(4, "softmax"), (3, 5), lambda x, w: F.softmax(x @ w[0] + w[1], -1)
     ),
     "dense elu": Case(lambda: layers.Dense(4, "elu"), (5,), lambda x, w: F.elu(x @ w[0] + w[1])),
+    "einsum dense": Case(
+        lambda: layers.EinsumDense("abc,cd->abd", (None, 7), "relu", bias_axes="d"),
+        (3, 5),
+        lambda x, w: F.relu(x @ w[0] + w[1]),
+    ),
+    "einsum dense by axes": Case(
+        lambda: layers.EinsumDense("abc,bcd->abd", output_shape=(3, 4), bias_axes="b"),
+        (3, 5),
+        lambda x, w: torch.einsum("abc,bcd->abd", x, w[0]) + w[1],
+    ),
+    "einsum dense to one axis": Case(
+        lambda: layers.EinsumDense("abc,cbd->ad", 4),
+        (3, 5),
+        lambda x, w: torch.einsum("abc,cbd->ad", x, w[0]),
+    ),
+    "LSTM": Case(lambda: layers.LSTM(4), (3, 5), lambda x, w: lstm(x, w)[:, -1]),
+    "LSTM of sequences": Case(
+        lambda: layers.LSTM(4, use_bias=False, return_sequences=True), (3, 5), lstm
+    ),
     "conv": Case(lambda: layers.Conv2D(6, (3, 2)), (7, 5, 3), lambda x, w: last(conv(first(x), w))),
     "conv relu": Case(
         lambda: layers.Conv2D(6, 3, activation="relu"),
@@ -277,6 +305,40 @@ def test_merging_three_tensors(name: str) -> None:
         np.testing.assert_allclose(
             Model(inputs, output).predict(list(x), verbose=0), expected(*x), 1e-6
         )
+
+
+@pytest.mark.parametrize(
+    ("axes", "a", "b", "equation"),
+    [
+        (1, (4,), (4,), "ai,ai->a"),
+        (-1, (2, 4), (3, 4), "abi,aci->abc"),
+        ((2, 1), (2, 4), (4, 5), "abi,aic->abc"),
+        ((1, 3), (4, 2), (3, 5, 4), "aib,acdi->abcd"),
+    ],
+)
+def test_dot(axes: int, a: tuple[int, ...], b: tuple[int, ...], equation: str) -> None:
+    inputs = [Input(a), Input(b)]
+    random = np.random.default_rng(0)
+    x = [random.normal(size=(5, *one)).astype(np.float32) for one in (a, b)]
+    expected = np.einsum(equation, *x)
+    expected = expected[:, None] if expected.ndim == 1 else expected
+    for output in (layers.Dot(axes)(inputs), layers.dot(inputs, axes)):
+        assert output.shape == (None, *expected.shape[1:])
+        found = Model(inputs, output).predict(x, verbose=0)
+        np.testing.assert_allclose(found, expected, 1e-5, 1e-6)
+
+
+def test_initial_weights_of_lstm() -> None:
+    """Keras's: an orthogonal recurrent kernel, and a forget gate that begins open."""
+    layer = layers.LSTM(6)
+    layer.build((None, 3, 5))
+    kernel, recurrent, bias = layer.get_weights()
+    assert np.abs(kernel).max() <= math.sqrt(6 / (5 + 24))
+    np.testing.assert_allclose(recurrent @ recurrent.T, np.eye(6), atol=1e-6)
+    np.testing.assert_array_equal(bias, [0] * 6 + [1] * 6 + [0] * 12)
+    layer = layers.LSTM(2, unit_forget_bias=False)
+    layer.build((None, 3, 5))
+    np.testing.assert_array_equal(layer.get_weights()[2], np.zeros(8))
 
 
 def test_merging_stretches_sizes_of_one_and_takes_a_tensor_twice() -> None:

@@ -21,6 +21,7 @@ from flexflow.keras import (
     regularizers,
     utils,
 )
+from flexflow.keras.optimizers import schedules
 
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
@@ -191,6 +192,78 @@ def test_sgd_takes_pytorchs_steps(name: str) -> None:
         optimizer.step()
     for now, expected in zip(model.get_weights(), weights):
         np.testing.assert_allclose(now, expected.detach(), 1e-4, 1e-6)
+
+
+def test_global_clipnorm_is_of_all_gradients_together() -> None:
+    model = line()
+    weights = [torch.tensor(w, requires_grad=True) for w in model.get_weights()]
+    x, y = random(6, 2), 10 + random(6, 1, seed=1)
+    model.compile(optimizers.SGD(0.1, 0.5, global_clipnorm=0.3), "mse")
+    model.fit(x, y, batch_size=6, epochs=4, verbose=0)
+    optimizer = torch.optim.SGD(weights, 0.1, 0.5)
+    for _ in range(4):
+        optimizer.zero_grad()
+        F.mse_loss(torch.tensor(x) @ weights[0] + weights[1], torch.tensor(y)).backward()
+        assert torch.nn.utils.clip_grad_norm_(weights, 0.3) > 1
+        optimizer.step()
+    for now, expected in zip(model.get_weights(), weights):
+        np.testing.assert_allclose(now, expected.detach(), 1e-4, 1e-6)
+
+
+# What Keras documents them to be in steps 0, 1, ...
+SCHEDULES = {
+    "exponential": (schedules.ExponentialDecay(0.1, 3, 0.5), lambda s: 0.1 * 0.5 ** (s / 3)),
+    "staircase": (
+        schedules.ExponentialDecay(0.1, 3, 0.5, staircase=True),
+        lambda s: 0.1 * 0.5 ** (s // 3),
+    ),
+    "polynomial": (
+        schedules.PolynomialDecay(0.1, 4, 0.01, power=2.0),
+        lambda s: 0.09 * (1 - min(s, 4) / 4) ** 2 + 0.01,
+    ),
+    "pieces": (
+        schedules.PiecewiseConstantDecay([1, 4], [0.1, 0.05, 0.2]),
+        lambda s: 0.1 if s <= 1 else 0.05 if s <= 4 else 0.2,
+    ),
+    "cosine": (
+        schedules.CosineDecay(0.1, 5, alpha=0.2),
+        lambda s: 0.1 * (0.8 * (1 + np.cos(np.pi * min(s, 5) / 5)) / 2 + 0.2),
+    ),
+    "warm-up": (
+        schedules.CosineDecay(0.02, 4, warmup_target=0.1, warmup_steps=2),
+        lambda s: 0.02 + 0.04 * s if s < 2 else 0.05 * (1 + np.cos(np.pi * min(s - 2, 4) / 4)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedules(name: str) -> None:
+    """Each step has its rate, whatever the epochs."""
+    schedule, formula = SCHEDULES[name]
+    model = line()
+    weights = [torch.tensor(w, requires_grad=True) for w in model.get_weights()]
+    x, y = random(6, 2), random(6, 1, seed=1)
+    model.compile(optimizers.SGD(schedule), "mse")
+    model.fit(x, y, batch_size=3, epochs=4, verbose=0, shuffle=False)
+    for s in range(8):
+        rows = slice(0, 3) if s % 2 == 0 else slice(3, 6)
+        optimizer = torch.optim.SGD(weights, float(formula(s)))
+        optimizer.zero_grad()
+        error = torch.tensor(x[rows]) @ weights[0] + weights[1]
+        F.mse_loss(error, torch.tensor(y[rows])).backward()
+        optimizer.step()
+    for now, expected in zip(model.get_weights(), weights):
+        np.testing.assert_allclose(now, expected.detach(), 1e-4, 1e-6)
+
+
+def test_a_schedule_belongs_to_the_optimizer() -> None:
+    schedule = schedules.CosineDecay(0.1, 5)
+    model = line()
+    model.compile(optimizers.Adam(learning_rate=schedule), "mse")
+    assert model.optimizer.learning_rate is schedule
+    halve = callbacks.LearningRateScheduler(lambda epoch: 0.1)
+    with pytest.raises(TypeError, match=r"follows <CosineDecay: .*initial=0.1.* cannot be set"):
+        model.fit(random(6, 2), random(6, 1), callbacks=[halve], verbose=0)
 
 
 def test_adam_takes_keras_steps() -> None:

@@ -320,7 +320,9 @@ class Messages(nn.Module):
         (lambda x: x.max(1)[1], "the module's result: the indices of max"),
         (lambda x: x.max(1).indices + 1, r"add\(\) 'add': the indices of max"),
         (lambda x: x[::2], r"getitem\(\) 'getitem': a slice with step 2"),
-        (lambda x: x @ x.unsqueeze(0), r"'matmul': other: a tensor of shape \(1, 4, 6\)"),
+        (lambda x: torch.einsum("ij,ij,ij->ij", x, x, x), r"einsum\(\) 'einsum': 3 operands"),
+        (lambda x: fn.scaled_dot_product_attention(x, x, x, x @ x.T), "attn_mask: computed"),
+        (lambda x: fn.scaled_dot_product_attention(x, x, x, None, 0.5), "dropout_p=0.5"),
         (lambda x: x.view(torch.int32), "a dtype as the shape"),
         (lambda x: x * torch.rand_like(x), r"torch.rand_like\(\) 'rand_like': there is no such"),
         (lambda x: x + torch.rand(x.shape[1:]), "draws random numbers"),
@@ -402,7 +404,7 @@ def test_one_tensor_needs_no_list() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", [nn.LSTM(4, 3), nn.GRU(4, 3), nn.ConvTranspose2d(4, 3, 3), nn.Transformer(4, 2, 1, 1)]
+    "module", [nn.RNN(4, 3), nn.GRU(4, 3), nn.ConvTranspose2d(4, 3, 3), nn.Transformer(4, 2, 1, 1)]
 )
 def test_a_layer_that_is_missing_is_named(module: nn.Module) -> None:
     """Also where it is the whole model, which torch.fx would look into."""

@@ -65,6 +65,17 @@ def build(module: Any) -> Any:
     return into
 
 
+class Attention(nn.Module):
+    """Attention whose keys are the values; its weights are not asked for."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+        self.layer = nn.MultiheadAttention(*args, **kwargs)
+
+    def forward(self, query: Any, key: Any) -> Any:
+        return self.layer(query, key, key, need_weights=False)[0]
+
+
 A, B, ROW, COLUMN = r(3, 5), r(3, 5) + 0.4, r(5), r(3, 1)
 
 FUNCTIONS = {
@@ -157,7 +168,39 @@ FUNCTIONS = {
     "linear": (lambda x, w: fn.linear(x, w), r(3, 4), r(5, 4)),
     "linear bias": (lambda x, w, b: fn.linear(x, weight=w, bias=b), r(3, 2, 4), r(5, 4), r(5)),
     "matmul": (lambda x, y: x @ y, r(3, 2, 4), r(4, 5)),
-    "mm": (lambda x, y: torch.mm(x, y) + x.matmul(y), r(3, 4), r(4, 5)),
+    "mm": (lambda x, y: torch.mm(x, mat2=y) + x.matmul(y), r(3, 4), r(4, 5)),
+    "matmul batched": (lambda x, y: x @ y, r(3, 2, 4), r(3, 4, 5)),
+    "matmul broadcast": (lambda x, y: torch.matmul(x, y), r(3, 1, 2, 4), r(3, 2, 4, 5)),
+    "matmul broadcast left": (lambda x, y: y @ x.mT, r(3, 2, 4), r(5, 4)),
+    "matmul vectors": (lambda x, y: x @ y + y @ x.mT, r(3, 2, 4), r(4)),
+    "bmm": (lambda x, y: torch.bmm(x, y) + x.bmm(mat2=y), r(3, 2, 4), r(3, 4, 5)),
+    "einsum": (lambda x, y: torch.einsum("bnk,bkm->bnm", x, y), r(3, 2, 4), r(3, 4, 5)),
+    "einsum implicit": (lambda x, y: torch.einsum("ba, bc", [x, y]), r(3, 4), r(3, 5)),
+    "einsum dots": (
+        lambda x, y: (
+            torch.einsum("...ij,jk->...ik", x, y) + torch.einsum("b...i, io -> b...o", x, y)
+        ),
+        *(r(3, 2, 4), r(4, 2)),
+    ),
+    "attention": (lambda x, y: fn.scaled_dot_product_attention(x, y, y), r(3, 2, 4), r(3, 5, 4)),
+    "attention causal": (
+        lambda x: fn.scaled_dot_product_attention(x, x * 2, x, is_causal=True, scale=0.3),
+        r(3, 2, 5, 4),
+    ),
+    "attention mask": (
+        lambda x: fn.scaled_dot_product_attention(x, x, x, torch.ones(5, 5).tril(1).bool()),
+        r(3, 5, 4),
+    ),
+    "attention bias": (
+        lambda x: fn.scaled_dot_product_attention(x, x, x, attn_mask=torch.eye(5).to(x.dtype)),
+        r(3, 5, 4),
+    ),
+    "gather": (lambda x, n: torch.gather(x, 1, n) + x.gather(index=n, dim=-1), A, i(5, 3, 5)),
+    "gather rows": (lambda x, n: x.gather(0, n), A, i(3, 3, 4)),
+    "topk": (lambda x: (x.topk(3).values, x.topk(3).indices.to(x.dtype)), A),
+    "topk dim": (lambda x: torch.topk(x, k=2, dim=1).values, r(3, 4, 2)),
+    "topk smallest": (lambda x: torch.topk(x, 2, largest=False)[0], A),
+    "topk indices": (lambda x: x.gather(1, x.topk(2, 1, False).indices), r(3, 4, 2)),
     "addmm": (lambda x, y, b: torch.addmm(b, x, y), r(3, 4), r(4, 5), r(5)),
     "conv": (lambda x, w: fn.conv2d(x, w), r(2, 3, 5, 7), r(4, 3, 2, 3)),
     "conv all": (
@@ -218,6 +261,18 @@ MODULES_CASES = {
     "LayerNorm no bias": (nn.LayerNorm(5, bias=False), r(3, 2, 5)),
     "LayerNorm plain": (nn.LayerNorm(5, elementwise_affine=False), r(3, 2, 5)),
     "Dropout eval": (nn.Dropout(0.5).eval(), A),
+    "LSTM": (nn.LSTM(4, 3, batch_first=True), r(2, 5, 4)),
+    "LSTM time first": (nn.LSTM(4, 3), r(5, 2, 4)),
+    "LSTM layers": (nn.LSTM(4, 3, 2, bias=False, batch_first=True), r(2, 5, 4)),
+    "LSTM dropout eval": (nn.LSTM(4, 3, 2, batch_first=True, dropout=0.5).eval(), r(2, 3, 4)),
+    "MultiheadAttention": (Attention(6, 3, batch_first=True), r(2, 5, 6), r(2, 4, 6)),
+    "MultiheadAttention time first": (Attention(6, 2), r(5, 2, 6), r(4, 2, 6)),
+    "MultiheadAttention no bias": (Attention(6, 2, bias=False), r(5, 2, 6), r(4, 2, 6)),
+    "MultiheadAttention sizes": (
+        Attention(6, 2, kdim=3, vdim=3, batch_first=True),
+        *(r(2, 5, 6), r(2, 4, 3)),
+    ),
+    "MultiheadAttention dropout eval": (Attention(6, 2, 0.5).eval(), r(5, 2, 6), r(4, 2, 6)),
     "Flatten": (nn.Flatten(), r(2, 3, 2, 5)),
     "Flatten some": (nn.Flatten(2, -1), r(2, 3, 2, 5)),
     "Unflatten": (nn.Unflatten(1, (2, 3)), r(2, 6)),
@@ -273,6 +328,8 @@ SAID_ELSEWHERE = {
     "track_running_stats",  # without it there are no statistics, which is refused
     "output_padding",  # of transposed convolutions
     "kernel_size",  # of a convolution; the weight's
+    "input_size",
+    "mode",  # of a recurrent layer: its class says it
 }
 
 

@@ -155,3 +155,8 @@ def test_gen_abi_reads_every_form_of_declaration() -> None:
 
 def test_generated_interface_is_current() -> None:
     assert tool("gen_abi.py", "--check") == (0, "abi ok\n")
+
+
+def test_generated_table_of_splits_is_current() -> None:
+    pytest.importorskip("torch")
+    assert tool("gen_splits.py", "--check") == (0, "splits ok\n")

@@ -27,12 +27,15 @@ from flexflow.keras.layers.pooling import (
     MaxPool2D,
     MaxPooling2D,
 )
+from flexflow.keras.layers.products import Dot, EinsumDense, dot
+from flexflow.keras.layers.recurrent import LSTM
 from flexflow.keras.layers.regularization import Dropout
 from flexflow.keras.layers.reshaping import Flatten, Permute, Reshape
 
 Convolution2D = Conv2D
 
 __all__ = [
+    "LSTM",
     "Activation",
     "Add",
     "AveragePooling2D",
@@ -42,7 +45,9 @@ __all__ = [
     "Conv2D",
     "Convolution2D",
     "Dense",
+    "Dot",
     "Dropout",
+    "EinsumDense",
     "Embedding",
     "Flatten",
     "GlobalAveragePooling2D",
@@ -64,6 +69,7 @@ __all__ = [
     "Subtract",
     "add",
     "concatenate",
+    "dot",
     "maximum",
     "minimum",
     "multiply",

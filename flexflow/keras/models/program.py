@@ -217,7 +217,7 @@ class Program:
                 parameter.set_weights(self.ff, variable.to_core(variable.numpy()))
                 variable.move_to(self)
         if self._optimizer is not None and self.settings.optimizer is not None:
-            rate = self.settings.optimizer.learning_rate
+            rate = self.settings.optimizer.core_rate
             if rate != self._optimizer.learning_rate:
                 self._optimizer.set_learning_rate(rate)
 

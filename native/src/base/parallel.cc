@@ -9,8 +9,22 @@
 
 #include "base/error.h"
 
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
 namespace ff {
 namespace {
+
+// libgomp is not instrumented: that a team starts after its caller came, and ends before the caller goes on, has to be
+// told to the thread sanitizer, loop by loop.
+#if defined(__SANITIZE_THREAD__)
+void happened_before(void* loop) { __tsan_release(loop); }
+void happens_after(void* loop) { __tsan_acquire(loop); }
+#else
+void happened_before(void*) {}
+void happens_after(void*) {}
+#endif
 
 // libgomp's pool does not survive fork: a child that asked for the parent's threads would wait for them for ever. A
 // child therefore computes with one thread until a device sets up workers of its own.
@@ -62,8 +76,14 @@ void detail::parallel_ranges(int64_t n, int64_t grain, RangeFn fn, void* self) {
     fn(self, 0, n);
     return;
   }
+  happened_before(self);
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
-  for (int t = 0; t < threads; ++t) fn(self, n * t / threads, n * (t + 1) / threads);
+  for (int t = 0; t < threads; ++t) {
+    happens_after(self);
+    fn(self, n * t / threads, n * (t + 1) / threads);
+    happened_before(self);
+  }
+  happens_after(self);
 }
 
 }  // namespace ff

@@ -4,6 +4,7 @@
 
 #include "c_api/model.h"
 #include "c_api/objects.h"
+#include "c_api/options.h"
 #include "kernels/kernel.h"
 #include "ops/op.h"
 
@@ -11,50 +12,6 @@ using namespace ff;
 using namespace ff::c_api;
 
 namespace {
-
-// The options of a compile, each taken once; what is left over is a mistake.
-class Options {
- public:
-  explicit Options(Attrs attrs) : attrs_(std::move(attrs)) {}
-
-  template <class T>
-  T take(const std::string& name, T fallback) {
-    if (!attrs_.has(name)) return fallback;
-    const AttrValue value = find(name);
-    attrs_.erase(name);
-    if constexpr (std::is_same_v<T, double>)
-      if (const auto* whole = std::get_if<int64_t>(&value)) return static_cast<double>(*whole);
-    if (!std::holds_alternative<T>(value))
-      fail(ErrorKind::type, "compile: option \"", name, "\" is ", to_string(value), ", ", name_of(type_of(value)),
-           "; expected ", name_of(type_of(AttrValue(fallback))));
-    return std::get<T>(value);
-  }
-
-  // All that begin with the prefix, without it.
-  Attrs take_prefix(const std::string& prefix) {
-    Attrs out, rest;
-    for (const auto& [name, value] : attrs_) {
-      if (name.rfind(prefix, 0) == 0)
-        out.set(name.substr(prefix.size()), value);
-      else
-        rest.set(name, value);
-    }
-    attrs_ = rest;
-    return out;
-  }
-
-  void finish() const {
-    for (const auto& [name, value] : attrs_)
-      bad_value("compile: unknown option \"", name, "\"; see ff_compile in flexflow_c.h");
-  }
-
- private:
-  AttrValue find(const std::string& name) const {
-    return std::find_if(attrs_.begin(), attrs_.end(), [&](const auto& item) { return item.first == name; })->second;
-  }
-
-  Attrs attrs_;
-};
 
 int small_count(Options& options, const std::string& name, int64_t fallback) {
   const int64_t value = options.take(name, fallback);
@@ -86,60 +43,6 @@ Value add_label(GraphObject& object, Value output, bool sparse) {
   object.labels.push_back(
       add_op(graph, "input", {{"shape", type.shape}, {"dtype", std::string(name_of(type.dtype))}}, {}, "label"));
   return {object.labels.back(), 0};
-}
-
-constexpr int kMostStages = 256;
-
-// "0 b0:2:1 o:4:2": from device 0 on, index b0 in 2 parts one device apart, index o in 4 parts two devices apart.
-Placement placement_of(const std::string& op, const std::string& text) {
-  Placement placement;
-  std::istringstream in(text);
-  in >> placement.start;
-  bool good = !in.fail();
-  for (std::string item; good && in >> item;) {
-    std::replace(item.begin(), item.end(), ':', ' ');
-    std::istringstream fields(item);
-    Split split;
-    fields >> split.index >> split.degree >> split.stride;
-    good = !fields.fail();
-    placement.splits.push_back(std::move(split));
-  }
-  if (!good) bad_value(op, ": placement \"", text, "\" is not of the form \"start index:degree:stride ...\"");
-  return placement;
-}
-
-Strategy take_strategy(const Graph& graph, Options& options) {
-  Strategy strategy;
-  for (const int64_t stage : options.take("stages", std::vector<int64_t>{})) {
-    if (stage < 0 || stage >= kMostStages) bad_value("stages: got stage ", stage, "; expected 0 to ", kMostStages - 1);
-    strategy.stages.push_back(static_cast<int>(stage));
-  }
-  for (const auto& [name, value] : options.take_prefix("place:")) {
-    const Value op = graph.find(name);
-    if (!op.valid()) bad_value("the strategy places an op \"", name, "\" that the model does not have");
-    if (!std::holds_alternative<std::string>(value)) bad_value(name, ": a placement is a text");
-    strategy.ops[op.node] = placement_of(name, std::get<std::string>(value));
-    strategy.ops[op.node].op = graph.node(op.node).op;
-  }
-  for (const auto& [name, value] : options.take_prefix("share_update:")) {
-    const Value weight = graph.find(name);
-    if (!weight.valid() || graph.node(weight.node).op != "weight")
-      bad_value("the strategy shares out the update of \"", name, "\", which is no weight of the model");
-    if (value != AttrValue(true))
-      bad_value("share_update:", name, " is ", to_string(value), "; expected true, or no such option");
-    strategy.shared_updates.insert(weight.node);
-  }
-  for (const auto& [name, value] : options.take_prefix("recompute:")) {
-    const Value op = graph.find(name);
-    if (!op.valid()) bad_value("the strategy recomputes an op \"", name, "\" that the model does not have");
-    if (graph.node(op.node).inputs.empty())
-      bad_value("the strategy recomputes \"", name, "\" of kind \"", graph.node(op.node).op,
-                "\", which reads nothing; expected an op that computes its output from other tensors");
-    if (value != AttrValue(true))
-      bad_value("recompute:", name, " is ", to_string(value), "; expected true, or no such option");
-    strategy.recomputed.insert(op.node);
-  }
-  return strategy;
 }
 
 CompileSpec take_spec(GraphObject& object, Options& options) {

@@ -34,7 +34,10 @@ void copy_values(const std::vector<Value>& values, ff_tensor* out, size_t capaci
   for (size_t i = 0; i < std::min(capacity, values.size()); ++i) out[i] = tensor_of(values[i]);
 }
 
-const char* kind_of(const Graph& graph, NodeId id, const Splitting& splitting, size_t index) {
+// What a split along an index is, or why there is none.
+std::string kind_of(const Graph& graph, NodeId id, const Splitting& splitting, size_t index) {
+  if (const std::string obstacle = splitting.obstacle(index); !obstacle.empty()) return "whole: " + obstacle;
+  if (splitting.box()[index].global < 2) return cat("whole: its extent is ", splitting.box()[index].global);
   const Node& node = graph.node(id);
   for (size_t k = 0; k < node.inputs.size(); ++k)
     if (graph.node(node.inputs[k].node).op == "weight" && splitting.dim_of(index, {false, static_cast<int>(k)}) != -1)
@@ -146,12 +149,9 @@ ff_status ff_graph_indices(ff_handle graph, ff_tensor tensor, const char** text)
     const NodeId id = value_of(object->graph, tensor).node;
     const Splitting splitting(op_def(object->graph.node(id).op), object->graph.call(id));
     std::ostringstream out;
-    for (size_t i = 0; i < splitting.box().size(); ++i) {
-      const IndexRange& range = splitting.box()[i];
-      const std::string obstacle = splitting.obstacle(i);
-      out << range.name << " " << range.extent << " "
-          << (obstacle.empty() ? kind_of(object->graph, id, splitting, i) : "whole: " + obstacle) << "\n";
-    }
+    for (size_t i = 0; i < splitting.box().size(); ++i)
+      out << splitting.box()[i].name << " " << splitting.box()[i].extent << " "
+          << kind_of(object->graph, id, splitting, i) << "\n";
     *text = lend(out.str());
   });
 }

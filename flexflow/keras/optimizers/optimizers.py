@@ -1,8 +1,8 @@
 """Optimizers: how a gradient changes the weights.
 
-An optimizer here is a value: what it is made with, and ``learning_rate``, which may be set at any
-time, also by a callback in the middle of training. What it remembers of past gradients belongs to
-the model and starts anew at compile().
+An optimizer here is a value: what it is made with, and ``learning_rate``, a schedule or a number,
+which may be set at any time, also by a callback in the middle of training. What it remembers of
+past gradients belongs to the model and starts anew at compile().
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ import numpy as np
 
 from flexflow.core import AdamOptimizer, FFModel, SGDOptimizer
 from flexflow.core.checks import boolean
+from flexflow.core.schedules import Schedule
 from flexflow.keras import backend, surface
+from flexflow.keras.optimizers.schedules import LearningRateSchedule
 
-OptimizerLike = Union[str, "Optimizer", type["Optimizer"]]
+RateLike = Union[float, LearningRateSchedule]
 _UNSUPPORTED = (
     "amsgrad",
     "clipnorm",
@@ -23,7 +25,6 @@ _UNSUPPORTED = (
     "decay",
     "ema_momentum",
     "ema_overwrite_frequency",
-    "global_clipnorm",
     "gradient_accumulation_steps",
     "loss_scale_factor",
     "use_ema",
@@ -34,48 +35,83 @@ class Optimizer(surface.Explained):
     """Base of all optimizers.
 
     Args:
-        learning_rate: a number >= 0; also under its older name ``lr``.
+        learning_rate: a number >= 0, or a schedule of ``optimizers.schedules``; also under its
+            older name ``lr``.
         weight_decay: None or 0, unless the optimizer says otherwise.
         name: for messages.
+        global_clipnorm: the most that the norm of all gradients together may be, above 0: they are
+            multiplied by min(1, global_clipnorm / norm). None: any.
     """
 
     def __init__(
         self,
-        learning_rate: float = 0.01,
+        learning_rate: RateLike = 0.01,
         weight_decay: float | None = None,
         name: str | None = None,
-        lr: float | None = None,
+        lr: RateLike | None = None,
+        global_clipnorm: float | None = None,
         **unsupported: Any,
     ) -> None:
         kind = type(self).__name__
         for argument, value in unsupported.items():
             if argument not in _UNSUPPORTED:
                 raise TypeError(f"{kind}: unknown argument {argument!r}")
+            if argument == "clipnorm" and value:
+                raise NotImplementedError(
+                    f"{kind}: clipnorm={value!r}, for each weight alone, is not supported yet; use "
+                    "global_clipnorm, for all together"
+                )
             backend.refuse(kind, neutral=(None, False, 0, 0.0), **{argument: value})
         self.name = name or kind
-        self.learning_rate = learning_rate if lr is None else lr
+        rate = learning_rate if lr is None else lr
+        self._learning_rate = rate if isinstance(rate, LearningRateSchedule) else self._rate(rate)
+        self.global_clipnorm = None
+        if global_clipnorm is not None:
+            self.global_clipnorm = _number(
+                f"{kind}: global_clipnorm", global_clipnorm, positive=True
+            )
         self.weight_decay = _number(f"{kind}: weight_decay", weight_decay or 0.0)
 
     @property
-    def learning_rate(self) -> float:
-        """The step size; set it to change it from the next batch on."""
+    def learning_rate(self) -> RateLike:
+        """The step size; set it to change it from the next batch on. A schedule stays as it is."""
         return self._learning_rate
 
     @learning_rate.setter
     def learning_rate(self, value: float) -> None:
+        kind = type(self).__name__
+        if isinstance(self._learning_rate, LearningRateSchedule):
+            raise TypeError(
+                f"{kind}: learning_rate follows {self._learning_rate} and cannot be set; compile "
+                "with an optimizer that has a number"
+            )
+        if isinstance(value, LearningRateSchedule):
+            raise TypeError(
+                f"{kind}: learning_rate={value} cannot take the place of a number; compile with "
+                f"{kind}({value})"
+            )
+        self._learning_rate = self._rate(value)
+
+    def _rate(self, value: Any) -> float:
         if callable(value) or isinstance(value, str):
             raise NotImplementedError(
-                f"{type(self).__name__}: learning_rate={value!r} is not supported yet; "
-                "give a number, "
+                f"{type(self).__name__}: learning_rate={value!r} is not supported yet; give a "
+                "number or one of optimizers.schedules, "
                 "and callbacks.LearningRateScheduler to change it"
             )
-        self._learning_rate = _number(f"{type(self).__name__}: learning_rate", value)
+        return _number(f"{type(self).__name__}: learning_rate", value)
 
     lr = learning_rate
 
     def set_learning_rate(self, learning_rate: float) -> None:
         """The same as setting ``learning_rate``; FlexFlow's name."""
         self.learning_rate = learning_rate
+
+    @property
+    def core_rate(self) -> float | Schedule:
+        """What the core's optimizers take for the learning rate."""
+        rate = self._learning_rate
+        return rate.core if isinstance(rate, LearningRateSchedule) else rate
 
     def create(self, ffmodel: FFModel) -> Any:
         """The core's optimizer for a model."""
@@ -84,13 +120,14 @@ class Optimizer(surface.Explained):
         )
 
 
-def _number(who: str, value: Any) -> float:
+def _number(who: str, value: Any, positive: bool = False) -> float:
     if (
         not isinstance(value, (int, float, np.number))
         or isinstance(value, bool)
         or not 0 <= value < float("inf")
+        or (positive and value == 0)
     ):
-        raise ValueError(f"{who}={value!r}, expected a number >= 0")
+        raise ValueError(f"{who}={value!r}, expected a number {'above' if positive else '>='} 0")
     return float(value)
 
 
@@ -102,7 +139,7 @@ class SGD(Optimizer):
     all of v at once, as in PyTorch.
 
     Args:
-        learning_rate: a number >= 0.
+        learning_rate: a number >= 0, or a schedule.
         momentum: in [0, 1).
         nesterov: whether to look ahead; needs a momentum.
         weight_decay: None, or w -= learning_rate * weight_decay * w besides; without momentum only.
@@ -118,7 +155,7 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        learning_rate: float = 0.01,
+        learning_rate: RateLike = 0.01,
         momentum: float = 0.0,
         nesterov: bool = False,
         weight_decay: float | None = None,
@@ -140,7 +177,12 @@ class SGD(Optimizer):
 
     def create(self, ffmodel: FFModel) -> SGDOptimizer:
         return SGDOptimizer(
-            ffmodel, self.learning_rate, self.momentum, self.nesterov, self.weight_decay
+            ffmodel,
+            self.core_rate,
+            self.momentum,
+            self.nesterov,
+            self.weight_decay,
+            clipnorm=self.global_clipnorm,
         )
 
 
@@ -150,7 +192,7 @@ class Adam(Optimizer):
     squares) + epsilon).
 
     Args:
-        learning_rate: a number >= 0.
+        learning_rate: a number >= 0, or a schedule.
         beta_1, beta_2: in [0, 1).
         epsilon: above 0.
         amsgrad, weight_decay: must be False and None.
@@ -165,7 +207,7 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        learning_rate: float = 0.001,
+        learning_rate: RateLike = 0.001,
         beta_1: float = 0.9,
         beta_2: float = 0.999,
         epsilon: float = 1e-7,
@@ -186,39 +228,11 @@ class Adam(Optimizer):
 
     def create(self, ffmodel: FFModel) -> AdamOptimizer:
         return AdamOptimizer(
-            ffmodel, self.learning_rate, self.beta_1, self.beta_2, 0.0, self.epsilon
+            ffmodel,
+            self.core_rate,
+            self.beta_1,
+            self.beta_2,
+            0.0,
+            self.epsilon,
+            clipnorm=self.global_clipnorm,
         )
-
-
-_BY_NAME: dict[str, type[Optimizer]] = {"sgd": SGD, "adam": Adam}
-
-
-def get(identifier: OptimizerLike) -> Optimizer:
-    """An optimizer from itself, its class or its name in any case.
-
-    Raises:
-        ValueError: there is no optimizer of this name.
-        TypeError: it is none of these.
-
-    >>> get("adam").learning_rate
-    0.001
-    """
-    if isinstance(identifier, Optimizer):
-        return identifier
-    if isinstance(identifier, str):
-        if identifier.lower() not in _BY_NAME:
-            raise ValueError(
-                f"optimizer {identifier!r} is unknown or not supported yet; "
-                "known are 'sgd' and 'adam'"
-            )
-        return _BY_NAME[identifier.lower()]()
-    if isinstance(identifier, type) and issubclass(identifier, Optimizer):
-        return identifier()
-    raise TypeError(
-        f"optimizer={identifier!r}, expected 'sgd', 'adam', "
-        "or an object of flexflow.keras.optimizers"
-    )
-
-
-__all__ = ["SGD", "Adam", "Optimizer", "get"]
-__getattr__, __dir__ = surface.of_module(__name__, __all__)
