@@ -161,7 +161,9 @@ class Flattening {
     std::map<size_t, std::set<int>> makers;  // by term
     for (const Made& made : tensor.made) makers[made.term].insert(made.shard.device);
     std::vector<Made> made;
+    std::set<std::pair<size_t, int>> seen;  // an output may not tell parts apart
     for (const Made& next : tensor.made) {
+      if (!seen.insert({next.term, next.shard.device}).second) continue;
       const auto sum = std::find_if(made.begin(), made.end(), [&](const Made& before) {
         return before.shard == next.shard && makers[before.term] == makers[next.term];
       });
