@@ -73,8 +73,10 @@ Arrays run_expanded(const Sample& sample, const Arrays& inputs) {
   graph.sweep();
   const auto engine = make_engine("local", {.device = "reference"});
   State state;
-  const auto executable = engine->load(
-      std::make_shared<const Plan>(lower(place(std::move(graph), {}, engine->machine()), engine->machine(), kernel_query())), state);
+  const auto executable =
+      engine->load(std::make_shared<const Plan>(
+                       lower(place(std::move(graph), {}, engine->machine()), engine->machine(), kernel_query())),
+                   state);
   for (size_t i = 0; i < inputs.size(); ++i)
     std::memcpy(state.entry(cat("x", i), inputs[i].type).data(), inputs[i].memory.data(), inputs[i].type.bytes());
   executable->run(~0u);

@@ -250,3 +250,20 @@ def test_groups_can_be_placed_by_name() -> None:
     assert plan.count("= batch_norm_groups(") == 3
     listed = Strategy(2).split("norm", g=2).bind(ghost(None, 4))
     assert dict(listed.rules[0][1].splits) == {"g": 2}
+
+
+@pytest.mark.parametrize("before", range(20))
+def test_groups_in_graphs_of_any_size(before: int) -> None:
+    """Lowering adds nodes to a graph that grows, and so moves, at some sizes."""
+    model = FFModel(FFConfig(device="reference"))
+    x = t = model.create_tensor([5, 3], "float64")
+    for _ in range(before):
+        t = model.scalar_multiply(t, 1.0)
+    y = model.batch_norm(t, relu=False, groups=2)
+    model.compile(SGDOptimizer(model), LossType.LOSS_IDENTITY, strategy=Strategy.data_parallel(4))
+    values = images(5, 3)
+    x.set_tensor(model, values)
+    model.label_tensor.set_tensor(model, np.zeros((5, 3)))
+    model.forward()
+    expected = by_groups(torch.tensor(values).double(), 2)
+    np.testing.assert_allclose(y.get_tensor(), expected.numpy(), rtol=1e-9)

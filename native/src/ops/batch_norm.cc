@@ -107,7 +107,7 @@ class PerChannel {
 };
 
 // The op on each group for itself: what has rows is cut by the groups' rows, what has statistics by the groups.
-std::vector<Value> group_by_group(Expansion& ctx, int64_t groups, const Attrs& attrs) {
+std::vector<Value> group_by_group(Expansion& ctx, int64_t groups, Attrs attrs) {
   const Shape x = ctx.in_type(0).shape;
   std::vector<std::vector<Value>> inputs(static_cast<size_t>(groups)), outputs(ctx.node().outputs.size());
   for (int i = 0; i < ctx.in_count(); ++i) {
@@ -140,7 +140,7 @@ std::vector<Value> batch_norm_groups_expand(Expansion& ctx) {
 
 // The running statistics move as if the groups had come one after the other.
 std::vector<Value> grouped_expand(Expansion& ctx) {
-  const Attrs& attrs = ctx.attrs();
+  const Attrs attrs = ctx.attrs();  // a copy, as nodes move when others are added
   const int64_t groups = attrs.integer("groups");
   const std::vector<Value> made = ctx.emit_all("batch_norm_groups", {ctx.in(0), ctx.in(1), ctx.in(2)},
                                                {{"eps", attrs.real("eps")}, {"groups", groups}});

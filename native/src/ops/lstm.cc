@@ -117,7 +117,7 @@ void scan_grad(GradContext& ctx) {
   for (const auto& [input, grad] : {std::pair{0, 0}, {2, 1}, {3, 2}})
     if (ctx.needs(input)) ctx.in_grad(input, grads[static_cast<size_t>(grad)]);
   if (!ctx.needs(1)) return;
-  const Shape& y = ctx.out_type(0).shape;
+  const Shape y = ctx.out_type(0).shape;
   const Value first = ctx.emit("reshape", {ctx.in(2)}, {{"shape", Shape{y[0], 1, y[2]}}});
   const Attrs sizes = {{"axis", int64_t{1}}, {"sizes", std::vector<int64_t>{y[1] - 1, 1}}};
   const Value rest = ctx.emit_all("split", {ctx.out(0)}, sizes)[0];

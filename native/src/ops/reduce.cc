@@ -71,7 +71,7 @@ OpDef reduction(const std::string& name, const std::string& doc, Combiner combin
 
 // The gradient of a sum, from that of its result: the same for every element.
 Value spread(GradContext& ctx, Value grad) {
-  const Shape& shape = ctx.in_type(0).shape;
+  const Shape shape = ctx.in_type(0).shape;
   const OpCall call = ctx.graph().call(ctx.out(0).node);
   const Shape kept = reduced_shape(shape, reduced_axes(call, shape.size()), true);
   if (ctx.graph().type(grad).shape != kept) grad = ctx.emit("reshape", {grad}, {{"shape", kept}});
