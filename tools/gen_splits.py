@@ -22,7 +22,7 @@ from cases import ROWS  # noqa: E402
 from runner import Trial  # noqa: E402
 
 from flexflow.core import describe  # noqa: E402
-from flexflow.core.strategy import Index, indices_of  # noqa: E402
+from flexflow.core.placement import Index, indices_of  # noqa: E402
 
 # Where values come from; they are not computed.
 SOURCES = {"input", "constant", "weight"}

@@ -25,6 +25,7 @@ from flexflow.core.layer import Op
 from flexflow.core.metrics import PerfMetrics
 from flexflow.core.model import FFModel
 from flexflow.core.optimizers import AdamOptimizer, Optimizer, SGDOptimizer
+from flexflow.core.placement import Placement
 from flexflow.core.regularizers import L1Regularizer, L2Regularizer, Regularizer
 from flexflow.core.schedules import (
     CosineDecay,
@@ -33,7 +34,7 @@ from flexflow.core.schedules import (
     PolynomialDecay,
     Schedule,
 )
-from flexflow.core.strategy import Placement, Strategy
+from flexflow.core.strategy import Strategy
 from flexflow.core.tensor import Parameter, Tensor
 from flexflow.core.types import (
     ActiMode,

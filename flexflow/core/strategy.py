@@ -5,92 +5,21 @@ from __future__ import annotations
 import fnmatch
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flexflow.core._lib import attributes, text
+from flexflow.core.binding import Binding, matches
 from flexflow.core.checks import integer
 from flexflow.core.drawing import dot
+from flexflow.core.placement import Placement
 from flexflow.core.values import GraphValues
 
 if TYPE_CHECKING:
-    from flexflow.core.layer import Op
     from flexflow.core.model import FFModel
 
 FORMAT, VERSION = "flexflow strategy", 1
-# What one can split along without knowing the names of an operator's indices.
-KINDS = ("sample", "parameter", "attribute", "reduction")
-# Operators that leave a tensor split as it comes, element by element.
-_ELEMENTWISE = frozenset(
-    [
-        "relu",
-        "gelu",
-        "sigmoid",
-        "tanh",
-        "elu",
-        "silu",
-        "leaky_relu",
-        "dropout",
-        "identity",
-        "exp",
-        "sin",
-        "cos",
-        "scalar_add",
-        "scalar_sub",
-        "scalar_multiply",
-        "scalar_true_divide",
-    ]
-)
-# Operators that share their weights out within themselves, and the index that does so: each device
-# has some heads, or some words, and their results are summed.
-_WITHIN = {"multihead_attention": "h", "embedding": "v"}
-
-
-@dataclass(frozen=True)
-class Index:
-    """One index of an operator's loops: its extent, and what splitting it means."""
-
-    name: str
-    extent: int
-    kind: str  # one of KINDS, or "whole: " and why it cannot be split
-
-
-@dataclass(frozen=True)
-class Placement:
-    """How one operator is split: parts per index, and the grid of devices that they lie on.
-
-    Attributes:
-        splits: parts by index; the name of a kind ("sample", "parameter", "attribute",
-            "reduction") stands for the operator's first index of that kind.
-        start: the device of the first part.
-        strides: by split, how many devices further the next part lies; None: row-major, the last
-            split on neighbouring devices.
-    """
-
-    splits: Mapping[str, int] = field(default_factory=dict)
-    start: int = 0
-    strides: tuple[int, ...] | None = None
-
-    def grid(self) -> tuple[int, ...]:
-        """The strides, filled in."""
-        if self.strides is not None:
-            return self.strides
-        strides, step = [], 1
-        for degree in reversed(list(self.splits.values())):
-            strides.append(step)
-            step *= degree
-        return tuple(reversed(strides))
-
-    def devices(self) -> int:
-        """One more than the highest device that it uses."""
-        reach = sum((d - 1) * s for d, s in zip(self.splits.values(), self.grid()))
-        return self.start + reach + 1
-
-    def __str__(self) -> str:
-        splits = " x ".join(f"{index} in {parts}" for index, parts in self.splits.items())
-        return f"{splits or 'whole'}, from device {self.start} by {list(self.grid())}"
 
 
 class Strategy:
@@ -379,11 +308,11 @@ class Strategy:
         bound.shared_updates = [
             op.name
             for op in model.get_layers().values()
-            if op.get_number_parameters() and _matches(op.name, self.shared_updates)
+            if op.get_number_parameters() and matches(op.name, self.shared_updates)
         ]
-        bound.recomputed = [name for name in computing if _matches(name, self.recomputed)]
+        bound.recomputed = [name for name in computing if matches(name, self.recomputed)]
         if self.rules or self.tensor_parallel_degree > 1:
-            bound.rules = list(_Binding(self, model).placements())
+            bound.rules = list(Binding(self, model).placements())
         bound._operators = names
         return bound
 
@@ -413,117 +342,6 @@ class Strategy:
         """
         options = attributes(bound_options(self.bind(model), model))
         return dot(model, text("ff_graph_layout", model.graph_handle, options, len(options)))
-
-
-class _Binding:
-    """Turns patterns, kinds and tensor parallelism into placements of the operators of a model."""
-
-    def __init__(self, strategy: Strategy, model: FFModel) -> None:
-        self.strategy, self.model = strategy, model
-        self.columns: set[int] = set()  # tensors whose channels are split
-        self.placed: set[int] = set()  # tensors made, directly or not, by a placed operator
-        self.general: set[str] = set()  # names of indices in the rule for all operators ...
-        self.resolved: set[str] = set()  # ... and those of them that some operator has
-
-    def placements(self) -> Iterator[tuple[str, Placement]]:
-        for op in self.model.get_layers().values():
-            follows = any(tensor in self.placed for tensor in _inputs(op))
-            rule = self._rule(op.name)
-            if rule is not None and rule[0] != "*":
-                placement: Placement | None = self._as_said(op, rule[1])
-            else:
-                placement = self._in_general(op, rule[1] if rule else Placement(), follows)
-            if placement is not None:
-                yield op.name, placement
-            if placement is not None or follows:
-                self.placed.update(_outputs(op))
-        for name in sorted(self.general - self.resolved - set(KINDS)):
-            raise ValueError(f"strategy: no operator that '*' matches has an index {name!r}")
-
-    def _rule(self, name: str) -> tuple[str, Placement] | None:
-        rules = reversed(self.strategy.rules)
-        return next((rule for rule in rules if fnmatch.fnmatchcase(name, rule[0])), None)
-
-    def _as_said(self, op: Op, said: Placement) -> Placement:
-        """What a rule says about this operator, with kinds as indices."""
-        indices = indices_of(self.model, op)
-        splits: dict[str, int] = {}
-        for name, degree in said.splits.items():
-            index = _resolve(name, indices)
-            if index is None:
-                known = ", ".join(f"{i.name} ({i.kind})" for i in indices)
-                raise ValueError(
-                    f"strategy: {op.name} has no index {name!r} to split; it has {known or 'none'}"
-                )
-            splits[index.name] = degree
-        return Placement(splits, said.start, said.grid())
-
-    def _in_general(self, op: Op, said: Placement, follows: bool) -> Placement | None:
-        """What a rule for all operators comes to here. Who has weights to share is placed, and who
-        reads nothing that is placed; the others follow what they read."""
-        indices = indices_of(self.model, op)
-        self.general.update(said.splits)
-        self.resolved.update(name for name in said.splits if _resolve(name, indices))
-        tensor = self._tensor_index(op, indices)
-        if tensor is None and follows:
-            return None
-        splits: dict[str, int] = {}
-        strides: list[int] = []
-        for (name, degree), stride in zip(said.splits.items(), said.grid()):
-            index = _resolve(name, indices)
-            if index is not None:
-                splits[index.name] = degree
-                strides.append(stride)
-        if tensor is not None and tensor.name not in splits:
-            splits[tensor.name] = self.strategy.tensor_parallel_degree
-            strides.append(1)
-        return Placement(splits, said.start, tuple(strides)) if splits else None
-
-    def _tensor_index(self, op: Op, indices: list[Index]) -> Index | None:
-        """The index for tensor parallelism: that of _WITHIN; else output channels, or input
-        channels where these come split already."""
-        degree = self.strategy.tensor_parallel_degree
-        if degree == 1:
-            return None
-        if op.kind in _WITHIN:
-            within = _resolve(_WITHIN[op.kind], indices)
-            return within if within is not None and within.extent >= degree else None
-        inputs = _inputs(op)
-        split = bool(inputs) and inputs[0] in self.columns
-        if op.kind in _ELEMENTWISE and split:
-            self.columns.update(_outputs(op))
-        if op.kind not in ("linear", "conv2d"):
-            return None
-        chosen = _resolve("reduction" if split else "parameter", indices)
-        if chosen is not None and not split:
-            self.columns.update(_outputs(op))
-        return chosen
-
-
-def _matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
-
-
-def _outputs(op: Op) -> list[int]:
-    return [op.get_output_by_id(k).id for k in range(op.get_number_outputs())]
-
-
-def _inputs(op: Op) -> list[int]:
-    return [op.get_input_by_id(k).id for k in range(op.get_number_inputs())]
-
-
-def _resolve(name: str, indices: Sequence[Index]) -> Index | None:
-    if name not in KINDS:
-        return next((index for index in indices if index.name == name), None)
-    # Of an index of extent 1 there is nothing to share out, whatever its kind.
-    return next((index for index in indices if index.kind == name and index.extent > 1), None)
-
-
-def indices_of(model: FFModel, op: Op) -> list[Index]:
-    """The indices that an operator of a model can be split along."""
-    lines = text("ff_graph_indices", model.graph_handle, op.made).splitlines()
-    fields = (line.split(" ", 2) for line in lines)
-    return [Index(name, int(extent), kind) for name, extent, kind in fields]
 
 
 def strategy_options(

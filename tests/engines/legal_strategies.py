@@ -7,7 +7,7 @@ from random import Random
 
 from flexflow.core import FFModel, Strategy, describe
 from flexflow.core.layer import Op
-from flexflow.core.strategy import Index, indices_of
+from flexflow.core.placement import Index, indices_of
 
 
 def random_strategy(random: Random, model: FFModel, most: int = 8) -> Strategy:

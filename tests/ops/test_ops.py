@@ -13,7 +13,7 @@ from runner import Result, Trial, expected
 from table import Case, Row
 from tolerances import assert_close
 
-from flexflow.core.strategy import indices_of
+from flexflow.core.placement import indices_of
 
 DEVICES = {"float64": "reference", "float32": "cpu"}
 
