@@ -18,7 +18,7 @@ from ctypes import (
 from typing import Any
 
 # Of all that follows; the library carries it too, so that one of another interface is refused.
-DIGEST = "e08f2e7aa025ba75"
+DIGEST = "696e0a1bed28d472"
 
 ff_handle = c_uint64
 ff_tensor = c_int64
@@ -115,6 +115,7 @@ FUNCTIONS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "ff_graph_set_weight": ((ff_handle, ff_tensor, POINTER(ff_attr), c_size_t,), ff_status),
     "ff_graph_text": ((ff_handle, POINTER(c_char_p),), ff_status),
     "ff_graph_indices": ((ff_handle, ff_tensor, POINTER(c_char_p),), ff_status),
+    "ff_graph_flops": ((ff_handle, ff_tensor, POINTER(c_double),), ff_status),
     "ff_graph_layout": ((ff_handle, POINTER(ff_attr), c_size_t, POINTER(c_char_p),), ff_status),
     "ff_tensor_read": ((ff_handle, ff_tensor, POINTER(ff_array),), ff_status),
     "ff_tensor_write": ((ff_handle, ff_tensor, POINTER(ff_array),), ff_status),

@@ -46,12 +46,18 @@ class Binding:
         self.strategy, self.model = strategy, model
         self.columns: set[int] = set()  # tensors whose channels are split
         self.placed: set[int] = set()  # tensors made, directly or not, by a placed operator
+        self.stages = stages_of(strategy, model)
         self.general: set[str] = set()  # names of indices in the rule for all operators ...
         self.resolved: set[str] = set()  # ... and those of them that some operator has
 
     def placements(self) -> Iterator[tuple[str, Placement]]:
+        stage_of_tensor: dict[int, int] = {}
         for op in self.model.get_layers().values():
-            follows = any(tensor in self.placed for tensor in _inputs(op))
+            stage = self.stages[op.name]
+            follows = any(
+                tensor in self.placed and stage_of_tensor[tensor] == stage for tensor in _inputs(op)
+            )
+            stage_of_tensor.update(dict.fromkeys(_outputs(op), stage))
             rule = self._rule(op.name)
             if rule is not None and rule[0] != "*":
                 placement: Placement | None = self._as_said(op, rule[1])
@@ -66,7 +72,7 @@ class Binding:
 
     def _rule(self, name: str) -> tuple[str, Placement] | None:
         rules = reversed(self.strategy.rules)
-        return next((rule for rule in rules if fnmatch.fnmatchcase(name, rule[0])), None)
+        return next((rule for rule in rules if matches(name, [rule[0]])), None)
 
     def _as_said(self, op: Op, said: Placement) -> Placement:
         """What a rule says about this operator, with kinds as indices."""
@@ -101,7 +107,9 @@ class Binding:
         if tensor is not None and tensor.name not in splits:
             splits[tensor.name] = self.strategy.tensor_parallel_degree
             strides.append(1)
-        return Placement(splits, said.start, tuple(strides)) if splits else None
+        if not splits and self.strategy.stage_count == self.strategy.micro_batches == 1:
+            return None
+        return Placement(splits, said.start, tuple(strides))
 
     def _tensor_index(self, op: Op, indices: list[Index]) -> Index | None:
         """The index for tensor parallelism: that of _WITHIN; else output channels, or input
@@ -124,8 +132,63 @@ class Binding:
         return chosen
 
 
+def stages_of(strategy: Strategy, model: FFModel) -> dict[str, int]:
+    """The stage of the pipeline that each operator belongs to, by its name.
+
+    Raises:
+        ValueError: a stage is empty, or an operator reads what a later stage makes.
+    """
+    operators = list(model.get_layers().values())
+    if strategy.pipeline_degree > 1:
+        return _even_stages(model, operators, strategy.pipeline_degree)
+    stages: dict[str, int] = {}
+    makers: dict[int, Op] = {}
+    for op in operators:
+        before = [makers[tensor] for tensor in _inputs(op) if tensor in makers]
+        latest = max(before, key=lambda maker: stages[maker.name], default=None)
+        least = stages[latest.name] if latest is not None else 0
+        named = (k for k, patterns in enumerate(strategy.stages) if matches(op.name, patterns))
+        stages[op.name] = next(named, least)
+        if latest is not None and stages[op.name] < least:
+            raise ValueError(
+                f"strategy: {op.name} is in stage {stages[op.name]} of the pipeline and reads what "
+                f"{latest.name} of stage {least} makes; expected the same or a later stage"
+            )
+        makers.update(dict.fromkeys(_outputs(op), op))
+    for number, patterns in enumerate(strategy.stages):
+        if number not in stages.values():
+            raise ValueError(f"strategy: no operator of the model is in stage {number}: {patterns}")
+    return stages
+
+
+def _even_stages(model: FFModel, operators: Sequence[Op], count: int) -> dict[str, int]:
+    """Operators in their order, cut so that the stage with the most work has as little as can be;
+    work is floating-point operations, and each operator counts for one at least."""
+    if len(operators) < count:
+        raise ValueError(
+            f"strategy: a pipeline of {count} stages of a model with {len(operators)} operators"
+        )
+    work = [0.0]
+    for op in operators:
+        work.append(work[-1] + max(1.0, model.flops(op.made)))
+    ends = range(len(operators) + 1)
+    most = [work[end] for end in ends]  # of the first stages up to `end`, the most of one of them
+    cuts: list[list[int]] = []
+    for stage in range(1, count):
+        reach = [[max(most[cut], work[end] - work[cut]) for cut in range(end)] for end in ends]
+        best = [min(range(stage, end), key=reach[end].__getitem__, default=stage) for end in ends]
+        most = [reach[end][cut] if cut < end else most[end] for end, cut in zip(ends, best)]
+        cuts.append(best)
+    starts, end = [], len(operators)
+    for best in reversed(cuts):
+        end = best[end]
+        starts.append(end)
+    return {op.name: sum(k >= start for start in starts) for k, op in enumerate(operators)}
+
+
 def matches(name: str, patterns: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    """Whether some pattern is the name or, with ``*`` and ``?``, stands for it."""
+    return name in patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _outputs(op: Op) -> list[int]:

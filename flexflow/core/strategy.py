@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import fnmatch
+import itertools
 import json
 import os
 from collections.abc import Sequence
@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flexflow.core._lib import attributes, text
-from flexflow.core.binding import Binding, matches
+from flexflow.core.binding import Binding, matches, stages_of
 from flexflow.core.checks import integer
 from flexflow.core.drawing import dot
-from flexflow.core.placement import Placement
+from flexflow.core.placement import Placement, indices_of, resolve
 from flexflow.core.values import GraphValues
 
 if TYPE_CHECKING:
@@ -44,6 +44,9 @@ class Strategy:
         self.devices = devices
         self.rules: list[tuple[str, Placement]] = []
         self.tensor_parallel_degree = 1
+        self.pipeline_degree = 1  # stages that are cut evenly ...
+        self.stages: list[list[str]] = []  # ... or these: patterns of operators
+        self.micro_batches = 1
         self.shared_updates: list[str] = []  # patterns of operators
         self.recomputed: list[str] = []  # likewise
         self._operators: list[str] = []  # of the model that it is bound to
@@ -70,14 +73,31 @@ class Strategy:
         return cls.hybrid(tp=devices)
 
     @classmethod
-    def hybrid(cls, dp: int = 1, tp: int = 1) -> Strategy:
-        """``dp`` groups share the samples; in each, ``tp`` neighbouring devices share the weights.
+    def hybrid(
+        cls, dp: int = 1, tp: int = 1, pp: int = 1, micro_batches: int | None = None
+    ) -> Strategy:
+        """``pp`` stages of a pipeline with about the same work; in each, ``dp`` groups share the
+        samples; in each of these, ``tp`` neighbouring devices share the weights.
 
-        >>> Strategy.hybrid(dp=2, tp=2).devices
-        4
+        Args:
+            micro_batches: that a batch is cut into; None: 2 for each stage, 1 without a pipeline.
+
+        Raises:
+            ValueError: a number is less than 1. TypeError: it is none.
+
+        >>> print(Strategy.hybrid(dp=2, tp=2, pp=2))
+        strategy for 8 devices
+          pipeline in 2, with 4 micro-batches
+          tensor parallel in 2
+          *: sample in 2, from device 0 by [2]
         """
-        strategy = cls(integer(dp, "hybrid: dp", 1) * integer(tp, "hybrid: tp", 1))
+        per_stage = integer(dp, "hybrid: dp", 1) * integer(tp, "hybrid: tp", 1)
+        strategy = cls(per_stage * integer(pp, "hybrid: pp", 1))
         strategy.tensor_parallel_degree = tp
+        strategy.pipeline_degree = pp
+        if micro_batches is None:
+            micro_batches = 2 * pp if pp > 1 else 1
+        strategy.micro_batches = integer(micro_batches, "hybrid: micro_batches", 1)
         if dp > 1:
             strategy.split("*", sample=dp, strides=(tp,))
         return strategy
@@ -122,6 +142,48 @@ class Strategy:
             )
         self.rules.append((pattern, placement))
         return self
+
+    def pipeline(self, *stages: Sequence[str], micro_batches: int) -> Strategy:
+        """Cut the model into stages that work one behind the other on micro-batches, forward and
+        backward in turn (1F1B, Narayanan et al. 2021), and add up the gradients. The stages have
+        equal numbers of neighbouring devices; ``start`` of a split counts from the first device of
+        its operator's stage. With one stage, gradients are accumulated, and only the activations of
+        one micro-batch are there at a time.
+
+        Args:
+            stages: of each, patterns of the names of its operators. One that none matches belongs
+                to the last stage of those whose results it reads.
+            micro_batches: parts of the batch, as even as can be; a smaller batch may leave some
+                empty.
+
+        Raises:
+            ValueError: the devices cannot be shared out evenly, or there is no stage or no
+                micro-batch. TypeError: a stage is no sequence of texts.
+
+        >>> print(Strategy(2).pipeline(["up"], ["down", "head"], micro_batches=4))
+        strategy for 2 devices
+          stage 0 of 2, with 4 micro-batches: up
+          stage 1 of 2, with 4 micro-batches: down, head
+        """
+        for stage in stages:
+            if isinstance(stage, str) or not all(isinstance(pattern, str) for pattern in stage):
+                raise TypeError(
+                    f"pipeline: stage is {stage!r}, expected a list of names or patterns"
+                )
+        if not stages or self.devices % len(stages):
+            raise ValueError(
+                f"pipeline: {len(stages)} stages for {self.devices} devices; expected a number of "
+                "stages that divides them"
+            )
+        self.micro_batches = integer(micro_batches, "pipeline: micro_batches", 1)
+        self.stages = [list(stage) for stage in stages]
+        self.pipeline_degree = 1
+        return self
+
+    @property
+    def stage_count(self) -> int:
+        """How many stages the pipeline has; 1 without one."""
+        return max(self.pipeline_degree, len(self.stages))
 
     def share_updates(self, pattern: str = "*") -> Strategy:
         """Let devices that hold copies of a weight update a slice each, with the optimizer's state
@@ -173,7 +235,9 @@ class Strategy:
                 for pattern, placement in self.rules
             ],
             "rewrites": [],
-            "stages": [],
+            "pipeline": self.pipeline_degree,
+            "stages": [list(stage) for stage in self.stages],
+            "micro_batches": self.micro_batches,
             "recompute": list(self.recomputed),
             "optimizer_sharding": list(self.shared_updates),
         }
@@ -196,12 +260,32 @@ class Strategy:
         )
         known = set(cls(1).to_json())
         need(set(values) <= known, f"unknown entries {sorted(set(values) - known)}")
-        for name in ("rewrites", "stages"):
-            need(not values.get(name), f'"{name}" is not empty; this version does not act on it')
+        need(not values.get("rewrites"), '"rewrites" is not empty; this version does not act on it')
         strategy = cls(values.get("devices"))
-        degree = values.get("tensor_parallel", 1)
-        need(isinstance(degree, int) and degree >= 1, f'"tensor_parallel" is {degree!r}')
-        strategy.tensor_parallel_degree = degree
+        degrees = {}
+        for name in ("tensor_parallel", "pipeline", "micro_batches"):
+            degrees[name] = values.get(name, 1)
+            need(
+                type(degrees[name]) is int and degrees[name] >= 1, f'"{name}" is {degrees[name]!r}'
+            )
+        strategy.tensor_parallel_degree = degrees["tensor_parallel"]
+        stages = values.get("stages", [])
+        need(isinstance(stages, list), f'"stages" is {stages!r}, not a list')
+        need(
+            not stages or degrees["pipeline"] == 1,
+            f'"pipeline" is {degrees["pipeline"]} beside "stages"; expected one of them',
+        )
+        need(
+            strategy.devices % degrees["pipeline"] == 0,
+            f'"pipeline" is {degrees["pipeline"]}, no divisor of {strategy.devices} devices',
+        )
+        try:
+            if stages:
+                strategy.pipeline(*stages, micro_batches=degrees["micro_batches"])
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{where}: {error}") from None
+        strategy.pipeline_degree = degrees["pipeline"]
+        strategy.micro_batches = degrees["micro_batches"]
         for name, patterns in (
             ("optimizer_sharding", strategy.shared_updates),
             ("recompute", strategy.recomputed),
@@ -256,6 +340,15 @@ class Strategy:
         lines = [f"strategy for {self.devices} devices"]
         if self._operators:
             return "\n".join(lines + [f"  {self._line(name)}" for name in self._operators])
+        micro = f"with {self.micro_batches} micro-batches"
+        if self.pipeline_degree > 1:
+            lines.append(f"  pipeline in {self.pipeline_degree}, {micro}")
+        elif self.micro_batches > 1 and not self.stages:
+            lines.append(f"  {micro}")
+        lines += [
+            f"  stage {k} of {len(self.stages)}, {micro}: {', '.join(stage)}"
+            for k, stage in enumerate(self.stages)
+        ]
         if self.tensor_parallel_degree > 1:
             lines.append(f"  tensor parallel in {self.tensor_parallel_degree}")
         lines += [f"  {pattern}: {placement}" for pattern, placement in self.rules]
@@ -273,6 +366,9 @@ class Strategy:
     def _line(self, operator: str) -> str:
         """What a bound strategy says of an operator."""
         said = str(dict(self.rules).get(operator, "follows what it reads"))
+        if self.stages:
+            stage = next(k for k, stage in enumerate(self.stages) if operator in stage)
+            said = f"stage {stage}, {said}"
         return f"{operator}: {said}" + ", updates shared out" * (operator in self.shared_updates)
 
     # ---- on a model ----
@@ -296,11 +392,12 @@ class Strategy:
         bound = Strategy(self.devices)
         names = [op.name for op in model.get_layers().values()]
         computing = [op.name for op in model.get_layers().values() if op.get_number_inputs()]
-        for pattern in [rule[0] for rule in self.rules] + self.shared_updates + self.recomputed:
-            if not fnmatch.filter(names, pattern):
+        said = [rule[0] for rule in self.rules] + self.shared_updates + self.recomputed
+        for pattern in itertools.chain(said, *self.stages):
+            if not any(matches(name, [pattern]) for name in names):
                 raise ValueError(f"strategy: no operator of the model matches {pattern!r}")
         for pattern in self.recomputed:
-            if not fnmatch.filter(computing, pattern):
+            if not any(matches(name, [pattern]) for name in computing):
                 raise ValueError(
                     f"strategy: recompute({pattern!r}): what it matches reads no tensor, so that "
                     "there is nothing to compute again; name operators that do"
@@ -311,7 +408,13 @@ class Strategy:
             if op.get_number_parameters() and matches(op.name, self.shared_updates)
         ]
         bound.recomputed = [name for name in computing if matches(name, self.recomputed)]
-        if self.rules or self.tensor_parallel_degree > 1:
+        if self.stage_count > 1 or self.micro_batches > 1:
+            stages = stages_of(self, model)
+            bound.pipeline(
+                *([name for name in names if stages[name] == k] for k in range(self.stage_count)),
+                micro_batches=self.micro_batches,
+            )
+        if self.rules or self.tensor_parallel_degree > 1 or bound.stages:
             bound.rules = list(Binding(self, model).placements())
         bound._operators = names
         return bound
@@ -365,10 +468,23 @@ def strategy_options(
 def bound_options(bound: Strategy, model: FFModel) -> dict[str, Any]:
     """What the library is told about a strategy that is bound to a model."""
     options: dict[str, Any] = {}
+    per_stage = bound.devices // bound.stage_count
+    if bound.stages:
+        options["stages"] = [device // per_stage for device in range(bound.devices)]
+    operators = {op.name: op for op in model.get_layers().values()}
+    stages = stages_of(bound, model)
     for name, placement in bound.rules:
+        if placement.devices() > per_stage:
+            raise ValueError(
+                f"strategy: {name}: {placement} reaches beyond the {per_stage} devices of its stage"
+            )
+        words = [str(placement.start + stages[name] * per_stage)]
+        sample = resolve("sample", indices_of(model, operators[name]))
+        if bound.micro_batches > 1 and sample is not None:
+            words.append(f"{sample.name}:{bound.micro_batches}:0")
         splits = zip(placement.splits.items(), placement.grid())
-        words = [f"{index}:{degree}:{stride}" for (index, degree), stride in splits]
-        options[f"place:{name}"] = " ".join([str(placement.start), *words])
+        words += [f"{index}:{degree}:{stride}" for (index, degree), stride in splits]
+        options[f"place:{name}"] = " ".join(words)
     for op in model.get_layers().values():
         if op.name in bound.shared_updates:
             for weight in op.get_parameters():

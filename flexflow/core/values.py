@@ -76,6 +76,13 @@ class GraphValues(Guarded):
         return self._seed
 
     # ---- what the library knows of a tensor ----
+    def flops(self, number: int) -> float:
+        """Floating-point operations of the operator that makes a tensor, forward; for other parts
+        of the core."""
+        flops = ctypes.c_double()
+        call("ff_graph_flops", self._graph.value, number, ctypes.byref(flops))
+        return flops.value
+
     def tensor_info(self, number: int) -> TensorInfo:
         """What the library knows of a tensor; for other parts of the core."""
         info = _abi.ff_tensor_info()

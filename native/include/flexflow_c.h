@@ -135,6 +135,8 @@ FF_API ff_status ff_graph_text(ff_handle graph, const char** text);
  * "sample" (of the batch), "parameter" (cuts weights), "attribute" (other dimensions of the output), "reduction"
  * (leaves partial results) or "whole: " and the reason why there is none. */
 FF_API ff_status ff_graph_indices(ff_handle graph, ff_tensor tensor, const char** text);
+/* Floating-point operations of the operator that makes a tensor, forward. */
+FF_API ff_status ff_graph_flops(ff_handle graph, ff_tensor tensor, double* flops);
 /* What a strategy comes to in the forward pass, one fact a line, its fields separated by tabs and lists by spaces:
  *   op, the first tensor that it makes, its devices, its splits as index:parts.
  *   edge, from such a tensor, to such a tensor, the moves on it: "repartition", "combine", "replicate", "reduction", or

@@ -141,6 +141,17 @@ ff_status ff_graph_text(ff_handle graph, const char** text) {
   });
 }
 
+ff_status ff_graph_flops(ff_handle graph, ff_tensor tensor, double* flops) {
+  return guarded([&] {
+    required(flops, "flops");
+    const auto object = graph_of(graph);
+    const std::lock_guard lock(object->mutex);
+    const NodeId id = value_of(object->graph, tensor).node;
+    const OpDef& def = op_def(object->graph.node(id).op);
+    *flops = def.flops ? def.flops(object->graph.call(id)) : 0.0;
+  });
+}
+
 ff_status ff_graph_indices(ff_handle graph, ff_tensor tensor, const char** text) {
   return guarded([&] {
     required(text, "text");

@@ -88,6 +88,68 @@ void share_in_place(Plan& plan) {
   }
 }
 
+// Memory that another device reads is free when its own device knows that it has been read: when it has waited for a
+// later step of the reader, to read what that made. Else it would have to wait in order to reuse it.
+class Keeping {
+ public:
+  explicit Keeping(Plan& plan)
+      : plan_(plan),
+        writers_(plan.buffers.size()),
+        known_(plan.machine.devices.size(), std::vector<int>(plan.machine.devices.size(), -1)),
+        reads_(known_.size()) {}
+
+  void run() {
+    for (int s = 0; s < static_cast<int>(plan_.steps.size()); ++s) {
+      const Step& step = plan_.steps[s];
+      if (moves_nothing(plan_, step)) continue;
+      for (const BufferId id : step.inputs) read(id, s);
+      for (const BufferId id : step.outputs)
+        if (id >= 0) writers_[plan_.root(id)].push_back({plan_.span(id), s});
+    }
+    for (const auto& reads : reads_)
+      for (const Read& read : reads) keep(read.root, static_cast<int>(plan_.steps.size()) - 1);
+  }
+
+ private:
+  struct Write {
+    Plan::Span span;
+    int step;
+  };
+  struct Read {
+    BufferId root;
+    int device, step;
+  };
+
+  void read(BufferId id, int s) {
+    const int device = plan_.steps[s].device;
+    const Plan::Span span = plan_.span(id);
+    for (const Write& write : writers_[span.root]) {
+      const int maker = plan_.steps[write.step].device;
+      if (maker == device || !write.span.meets(span) || write.step <= known_[device][maker]) continue;
+      known_[device][maker] = write.step;
+      release(device, maker, s);
+    }
+    const Buffer& root = plan_.buffers[span.root];
+    if (root.storage == Storage::temporary && root.device != device)
+      reads_[root.device].push_back({span.root, device, s});
+  }
+
+  void release(int device, int reader, int s) {
+    std::erase_if(reads_[device], [&](const Read& read) {
+      const bool over = read.device == reader && read.step <= known_[device][reader];
+      if (over) keep(read.root, s - 1);
+      return over;
+    });
+  }
+
+  void keep(BufferId root, int last) { plan_.buffers[root].last = std::max(plan_.buffers[root].last, last); }
+
+  Plan& plan_;
+  std::vector<std::vector<Write>> writers_;  // by root
+  std::vector<std::vector<int>> known_;      // by device and other device: the last step that it knows to have ended
+  std::vector<std::vector<Read>> reads_;     // by device: of its memory by others, not known to have ended
+};
+
 // What crosses a boundary of sections that run on their own must survive until the plan is run again.
 void pin_crossings(Plan& plan) {
   for (Buffer& buffer : plan.buffers) {
@@ -129,6 +191,7 @@ void place_buffers(Plan& plan, bool separate_sections) {
   find_lifetimes(plan);
   if (separate_sections) pin_crossings(plan);
   share_in_place(plan);
+  if (plan.machine.devices.size() > 1) Keeping(plan).run();
   plan.arena.assign(plan.machine.devices.size(), 0);
   plan.scratch.assign(plan.machine.devices.size(), 0);
   for (size_t d = 0; d < plan.machine.devices.size(); ++d) plan.arena[d] = pack(plan, static_cast<int>(d));

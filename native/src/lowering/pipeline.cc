@@ -93,6 +93,13 @@ class Pipelining {
  private:
   int stage(NodeId id) const { return flat_.stages[flat_.locals[id].device]; }
 
+  // Does it hold up others on their way forward? A result is read when all is done.
+  bool goes_forward(NodeId id) const {
+    return graph_.node(id).section == Section::forward &&
+           std::any_of(users_[id].begin(), users_[id].end(),
+                       [&](NodeId user) { return graph_.node(user).section == Section::forward; });
+  }
+
   // The micro-batch that an op works on, or the last of those whose results it brings together: that must not be
   // needed to go forward.
   void find_micro(NodeId id) {
@@ -103,7 +110,7 @@ class Pipelining {
       const int micro = micro_[input.node];
       if (micro < 0) continue;
       if (first < 0) first = micro;
-      if (micro != first && node.section == Section::forward && !users_[id].empty())
+      if (micro != first && goes_forward(id))
         bad_value(
             node.name, " needs the whole batch, which the strategy cuts into micro-batches; of an operator over ",
             "the batch, such as batch_norm, the attribute groups can match them; else leave it without a pipeline");
@@ -115,7 +122,7 @@ class Pipelining {
     const Node& node = graph_.node(id);
     for (const Value& input : node.inputs) {
       start_[id] = std::max(start_[id], start_[input.node]);
-      if (node.section == Section::forward && micro_[input.node] >= 0 && stage(input.node) > stage(id))
+      if (goes_forward(id) && micro_[input.node] >= 0 && stage(input.node) > stage(id))
         bad_value(node.name, " is in stage ", stage(id), " of the pipeline and reads ", graph_.node(input.node).name,
                   " of stage ", stage(input.node), "; expected the same or a later stage");
     }

@@ -1,6 +1,7 @@
 #include "parallel/pcg.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "base/error.h"
@@ -66,8 +67,33 @@ class Placing {
       }
     if (candidates.empty()) return splitting.whole(device_of_inputs(node));
     if (has_opaque_input(node)) return candidates.front();  // beside the part that made the workspace
+    if (!strategy_.stages.empty()) keep_to_pipeline(candidates, forward == forward_of_.end() ? -1 : forward->second);
     const auto dearer = [&](const Parts& a, const Parts& b) { return cost(id, splitting, a) < cost(id, splitting, b); };
     return *std::min_element(candidates.begin(), candidates.end(), dearer);
+  }
+
+  // A gradient stays in the stage of its op, and who can work on micro-batches does, though it reads its weights again
+  // for each.
+  void keep_to_pipeline(std::vector<Parts>& candidates, NodeId forward) const {
+    const auto stage = [&](const Part& part) {
+      return static_cast<size_t>(part.device) < strategy_.stages.size() ? strategy_.stages[part.device] : 0;
+    };
+    const auto on_one_device = [](const Parts& parts) {
+      std::map<int, int> count;
+      int most = 0;
+      for (const Part& part : parts) most = std::max(most, ++count[part.device]);
+      return most;
+    };
+    const auto keep = [&](auto&& good) {
+      if (std::any_of(candidates.begin(), candidates.end(), good)) std::erase_if(candidates, std::not_fn(good));
+    };
+    if (forward >= 0 && !pcg_.parts[forward].empty())
+      keep([&, home = stage(pcg_.parts[forward].front())](const Parts& parts) {
+        return std::all_of(parts.begin(), parts.end(), [&](const Part& part) { return stage(part) == home; });
+      });
+    int most = 0;
+    for (const Parts& parts : candidates) most = std::max(most, on_one_device(parts));
+    keep([&](const Parts& parts) { return on_one_device(parts) == most; });
   }
 
   // What the strategy says about this very op. An op of its expansion takes the splits of the indices that it has too,
