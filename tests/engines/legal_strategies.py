@@ -32,6 +32,21 @@ def random_strategy(random: Random, model: FFModel, most: int = 8) -> Strategy:
     return strategy
 
 
+def random_pipeline(random: Random, model: FFModel) -> Strategy:
+    """A pipeline on up to 8 devices, cut evenly or anywhere."""
+    dp, tp = random.choice([(1, 1), (2, 1), (1, 2), (2, 2)])
+    operators = [op.name for op in model.get_layers().values()]
+    pp = random.randint(1, max(1, min(8 // (dp * tp), len(operators))))
+    strategy = Strategy.hybrid(dp, tp, pp, micro_batches=random.randint(1, 5))
+    if random.randint(0, 1):
+        cuts = sorted(random.sample(range(1, len(operators)), pp - 1))
+        stages = [operators[a:b] for a, b in zip([0, *cuts], [*cuts, len(operators)])]
+        strategy.pipeline(*stages, micro_batches=strategy.micro_batches)
+    if random.randint(0, 1):
+        strategy.recompute(random.choice(operators))
+    return strategy.share_updates() if random.randint(0, 1) else strategy
+
+
 def _splits(random: Random, model: FFModel, op: Op, devices: int) -> dict[str, int]:
     """Parts of the indices that can be split, in some order; together no more than devices."""
     free = [index for index in indices_of(model, op) if _is_free(op, index)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
@@ -12,7 +13,7 @@ import pytest
 from drawn_graphs import ENTRIES, IDS, MADE_OTHERWISE, STEP, STEPS, append
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
-from legal_strategies import random_strategy
+from legal_strategies import random_pipeline, random_strategy
 from whole_models import weights_of
 
 from flexflow.core import (
@@ -178,6 +179,17 @@ def test_random_strategies_of_random_graphs(case: Case, random: Random) -> None:
     strategy = random_strategy(random, Trial(case).model)
     note(f"{strategy}")
     check(case, strategy)
+
+
+@given(cases(), st.randoms())
+def test_random_pipelines_of_random_graphs(case: Case, random: Random) -> None:
+    """But for what cannot go forward with a part of the batch, which they refuse by name."""
+    strategy = random_pipeline(random, Trial(case).model)
+    note(f"{strategy}")
+    try:
+        check(case, strategy)
+    except ValueError as error:
+        assert re.search(r"\w+ needs the whole batch|reads no tensor", str(error))
 
 
 @given(cases(), st.randoms())

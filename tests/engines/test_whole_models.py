@@ -11,7 +11,7 @@ from random import Random
 import numpy as np
 import pytest
 from legal_strategies import random_strategy
-from whole_models import MODELS, Build, Run, train
+from whole_models import IN_MICRO_BATCHES, MODELS, OVER_THE_BATCH, Build, Run, train
 
 from flexflow.core import FFModel, Strategy
 
@@ -50,6 +50,16 @@ NIGHTLY: dict[str, Callable[[FFModel], Strategy]] = {
 NAMES = [*STRATEGIES, *(pytest.param(name, marks=pytest.mark.nightly) for name in NIGHTLY)]
 
 
+# In as many micro-batches as the model's normalisation has groups.
+PIPELINES: dict[str, Callable[[FFModel], Strategy]] = {
+    "in 2 stages": lambda model: Strategy.hybrid(pp=2, micro_batches=4),
+    "in 3 stages": lambda model: Strategy.hybrid(pp=3, micro_batches=4),
+    "of data and tensor parallel": lambda model: Strategy.hybrid(2, 2, 2, micro_batches=4),
+    "recomputed": lambda model: Strategy.hybrid(pp=2, micro_batches=4).recompute("*"),
+    "gradients accumulated": lambda model: Strategy.hybrid(micro_batches=4),
+}
+
+
 @cache
 def on_one_device(build: Build, batch: int, dtype: str, device: str) -> Run:
     return train(build, None, batch, dtype, device)
@@ -76,6 +86,20 @@ def check(
 @pytest.mark.parametrize("build", MODELS)
 def test_strategy(build: Build, name: str) -> None:
     check(build, {**STRATEGIES, **NIGHTLY}[name], CLOSE)
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+@pytest.mark.parametrize("build", IN_MICRO_BATCHES)
+def test_pipeline(build: Build, name: str) -> None:
+    check(build, PIPELINES[name], CLOSE)
+
+
+@pytest.mark.parametrize("build", OVER_THE_BATCH)
+def test_pipelines_refuse_what_needs_the_whole_batch(build: Build) -> None:
+    """By its name, when the model is compiled. Stages without micro-batches take it."""
+    with pytest.raises(ValueError, match=OVER_THE_BATCH[build] + r".*needs the whole batch"):
+        train(build, PIPELINES["in 2 stages"])
+    check(build, lambda model: Strategy.hybrid(pp=2, micro_batches=1), CLOSE)
 
 
 @pytest.mark.parametrize("build", MODELS)

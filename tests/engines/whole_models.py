@@ -58,13 +58,13 @@ def alexnet(model: FFModel, batch: int, dtype: str) -> list[Tensor]:
     return [x]
 
 
-def resnet18(model: FFModel, batch: int, dtype: str) -> list[Tensor]:
+def resnet18(model: FFModel, batch: int, dtype: str, groups: int = 1) -> list[Tensor]:
     """A stem and four stages of two blocks each (He et al., 2016)."""
 
     def conv_norm(x: Tensor, channels: int, size: int, stride: int, relu: bool) -> Tensor:
         pad = size // 2
         x = model.conv2d(x, channels, size, size, stride, stride, pad, pad, use_bias=False)
-        return model.batch_norm(x, relu=relu)
+        return model.batch_norm(x, relu=relu, groups=groups)
 
     x = model.create_tensor([batch, 3, 11, 9], dtype)
     t = model.pool2d(conv_norm(x, 4, 3, 1, True), 3, 3, 1, 1, 1, 1)
@@ -78,6 +78,11 @@ def resnet18(model: FFModel, batch: int, dtype: str) -> list[Tensor]:
     t = model.pool2d(t, t.dims[2], t.dims[3], pool_type=PoolType.POOL_AVG)
     classes(model, model.flat(t))
     return [x]
+
+
+def resnet18_in_groups(model: FFModel, batch: int, dtype: str) -> list[Tensor]:
+    """Whose statistics are those of quarters of the batch."""
+    return resnet18(model, batch, dtype, groups=4)
 
 
 def inception(model: FFModel, batch: int, dtype: str) -> list[Tensor]:
@@ -146,6 +151,12 @@ MODELS: dict[Callable[[FFModel, int, str], list[Tensor]], LossType] = {
     experts: SPARSE,
     lstm: SPARSE,
 }
+# What pipelines do not take, and models that they take in its place.
+OVER_THE_BATCH = {resnet18: "norm", experts: "moe"}
+IN_MICRO_BATCHES = {
+    **{build: loss for build, loss in MODELS.items() if build not in OVER_THE_BATCH},
+    resnet18_in_groups: SPARSE,
+}
 Build = Callable[[FFModel, int, str], list[Tensor]]
 STEPS, PER_EPOCH = 20, 5
 
@@ -177,7 +188,8 @@ def train(
     chosen = strategy(model) if strategy else None
     # Its epsilon keeps weights at rest whose gradient is 0 but for rounding.
     optimizer = AdamOptimizer(model, alpha=0.01, epsilon=1e-4)
-    model.compile(optimizer, MODELS[build], strategy=chosen)
+    loss = MODELS[build] if build in MODELS else IN_MICRO_BATCHES[build]
+    model.compile(optimizer, loss, strategy=chosen)
     before = weights_of(model)
     random = np.random.default_rng(0)
     rows = (PER_EPOCH - 1) * batch + min(3, batch)

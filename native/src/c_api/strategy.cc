@@ -1,4 +1,5 @@
 // Strategies: as options of a call, and as a text of what they come to.
+#include <algorithm>
 #include <map>
 #include <set>
 #include <sstream>
@@ -12,8 +13,6 @@
 
 namespace ff::c_api {
 namespace {
-
-constexpr int kMostStages = 256;
 
 // "0 b0:2:1 o:4:2": from device 0 on, index b0 in 2 parts one device apart, index o in 4 parts two devices apart.
 Placement placement_of(const std::string& op, const std::string& text) {
@@ -117,16 +116,28 @@ std::string text_of(const std::map<NodeId, Spread>& spreads) {
 
 Strategy take_strategy(const Graph& graph, Options& options) {
   Strategy strategy;
-  for (const int64_t stage : options.take("stages", std::vector<int64_t>{})) {
-    if (stage < 0 || stage >= kMostStages) bad_value("stages: got stage ", stage, "; expected 0 to ", kMostStages - 1);
-    strategy.stages.push_back(static_cast<int>(stage));
+  const auto stages = options.take("stages", std::vector<int64_t>{});
+  const int64_t per_stage = std::max<int64_t>(1, std::count(stages.begin(), stages.end(), 0));
+  for (size_t device = 0; device < stages.size(); ++device) {
+    if (stages[device] != static_cast<int64_t>(device) / per_stage ||
+        stages.size() % static_cast<size_t>(per_stage) != 0)
+      bad_value("stages: device ", device, " of ", stages.size(), " is in stage ", stages[device],
+                "; expected stages from 0 on, with as many devices each, in order");
+    strategy.stages.push_back(static_cast<int>(stages[device]));
   }
   for (const auto& [name, value] : options.take_prefix("place:")) {
     const Value op = graph.find(name);
     if (!op.valid()) bad_value("the strategy places an op \"", name, "\" that the model does not have");
     if (!std::holds_alternative<std::string>(value)) bad_value(name, ": a placement is a text");
-    strategy.ops[op.node] = placement_of(name, std::get<std::string>(value));
-    strategy.ops[op.node].op = graph.node(op.node).op;
+    Placement& placement = strategy.ops[op.node] = placement_of(name, std::get<std::string>(value));
+    placement.op = graph.node(op.node).op;
+    const Splitting splitting(op_def(placement.op), graph.call(op.node));
+    for (Split& split : placement.splits)
+      for (size_t i = 0; i < splitting.box().size(); ++i)
+        if (splitting.box()[i].name == split.index) {
+          split.dim = splitting.dim_of(i, {true, 0});
+          split.extent = splitting.box()[i].global;
+        }
   }
   for (const auto& [name, value] : options.take_prefix("share_update:")) {
     const Value weight = graph.find(name);

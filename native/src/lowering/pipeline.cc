@@ -73,10 +73,12 @@ class Pipelining {
         graph_(flat.graph),
         order_(order),
         users_(graph_.users()),
+        on_the_way_(graph_.size()),
         micro_(graph_.size(), -1),
         start_(graph_.size(), -1) {}
 
   std::vector<NodeId> run() {
+    find_ways();
     int micros = 1;
     for (const NodeId id : order_) {
       find_micro(id);
@@ -93,12 +95,14 @@ class Pipelining {
  private:
   int stage(NodeId id) const { return flat_.stages[flat_.locals[id].device]; }
 
-  // Does it hold up others on their way forward? A result is read when all is done.
-  bool goes_forward(NodeId id) const {
-    return graph_.node(id).section == Section::forward &&
-           std::any_of(users_[id].begin(), users_[id].end(),
-                       [&](NodeId user) { return graph_.node(user).section == Section::forward; });
+  // What gradients come from, not what is only read or kept in the end.
+  void find_ways() {
+    for (auto id = order_.rbegin(); id != order_.rend(); ++id)
+      on_the_way_[*id] =
+          graph_.node(*id).section == Section::backward ||
+          std::any_of(users_[*id].begin(), users_[*id].end(), [&](NodeId user) { return on_the_way_[user]; });
   }
+  bool goes_forward(NodeId id) const { return graph_.node(id).section == Section::forward && on_the_way_[id]; }
 
   // The micro-batch that an op works on, or the last of those whose results it brings together: that must not be
   // needed to go forward.
@@ -144,8 +148,9 @@ class Pipelining {
   const Graph& graph_;
   const std::vector<NodeId>& order_;
   const std::vector<std::vector<NodeId>> users_;
-  std::vector<int> micro_;  // by node; -1: of no micro-batch
-  std::vector<int> start_;  // by node, in units of the timetable
+  std::vector<bool> on_the_way_;  // to a gradient
+  std::vector<int> micro_;        // by node; -1: of no micro-batch
+  std::vector<int> start_;        // by node, in units of the timetable
 };
 
 }  // namespace

@@ -15,6 +15,9 @@ struct Split {
   std::string index;
   int degree = 1;
   int stride = 1;
+  // Of the output: what tells the index in the ops of an expansion, where it may have another name.
+  int dim = -1;
+  int64_t extent = 0;
   bool operator==(const Split&) const = default;
 };
 

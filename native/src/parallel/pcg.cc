@@ -51,6 +51,10 @@ class Placing {
         if (!lenient_) throw;
       }
     }
+    // A workspace is read beside the part that made it.
+    for (const Value& input : node.inputs)
+      if (pcg_.graph.type(input).dtype == DType::opaque)
+        if (std::optional<Parts> parts = splitting.follow(pcg_.parts[input.node])) return std::move(*parts);
     std::vector<Parts> candidates;
     const auto add = [&](std::optional<Parts> parts) {
       if (parts) candidates.push_back(std::move(*parts));
@@ -65,15 +69,14 @@ class Placing {
         const bool update = node.section == Section::update && pcg_.graph.node(node.inputs[k].node).op == "weight";
         add(splitting.follow({false, static_cast<int>(k)}, update ? updated(node.inputs[k].node, shards) : shards));
       }
-    if (candidates.empty()) return splitting.whole(device_of_inputs(node));
-    if (has_opaque_input(node)) return candidates.front();  // beside the part that made the workspace
+    if (candidates.empty()) return splitting.whole(home_of(node));
     if (!strategy_.stages.empty()) keep_to_pipeline(candidates, forward == forward_of_.end() ? -1 : forward->second);
     const auto dearer = [&](const Parts& a, const Parts& b) { return cost(id, splitting, a) < cost(id, splitting, b); };
     return *std::min_element(candidates.begin(), candidates.end(), dearer);
   }
 
-  // A gradient stays in the stage of its op, and who can work on micro-batches does, though it reads its weights again
-  // for each.
+  // A gradient stays in the stage of its op, others go to the latest that they read from, and who can work on
+  // micro-batches does, though it reads its weights again for each.
   void keep_to_pipeline(std::vector<Parts>& candidates, NodeId forward) const {
     const auto stage = [&](const Part& part) {
       return static_cast<size_t>(part.device) < strategy_.stages.size() ? strategy_.stages[part.device] : 0;
@@ -87,11 +90,14 @@ class Placing {
     const auto keep = [&](auto&& good) {
       if (std::any_of(candidates.begin(), candidates.end(), good)) std::erase_if(candidates, std::not_fn(good));
     };
-    if (forward >= 0 && !pcg_.parts[forward].empty())
-      keep([&, home = stage(pcg_.parts[forward].front())](const Parts& parts) {
-        return std::all_of(parts.begin(), parts.end(), [&](const Part& part) { return stage(part) == home; });
-      });
-    int most = 0;
+    int home = 0, most = 0;
+    for (const Parts& parts : candidates) home = std::max(home, stage(parts.front()));
+    if (forward >= 0 && !pcg_.parts[forward].empty()) home = stage(pcg_.parts[forward].front());
+    // As parts lie in another stage, so they can in this one.
+    const auto per_stage =
+        static_cast<int>(std::count(strategy_.stages.begin(), strategy_.stages.end(), strategy_.stages[0]));
+    for (Parts& parts : candidates)
+      for (Part& part : parts) part.device += (home - stage(part)) * per_stage;
     for (const Parts& parts : candidates) most = std::max(most, on_one_device(parts));
     keep([&](const Parts& parts) { return on_one_device(parts) == most; });
   }
@@ -104,13 +110,28 @@ class Placing {
     if (it == strategy_.ops.end() || node.section != Section::forward) return std::nullopt;
     if (it->second.op == node.op) return forward_of_.count(node.origin) == 0 ? std::optional(it->second) : std::nullopt;
     Placement shared = it->second;
-    std::erase_if(shared.splits, [&](const Split& split) {
-      return std::none_of(splitting.box().begin(), splitting.box().end(),
-                          [&](const IndexRange& range) { return range.name == split.index; });
-    });
+    shared.splits.clear();
+    for (Split split : it->second.splits) {
+      const int index = index_for(split, splitting);
+      if (index < 0) continue;
+      split.index = splitting.box()[index].name;
+      shared.splits.push_back(std::move(split));
+    }
     const bool lacks = shared.splits.size() < it->second.splits.size();
-    if (shared.splits.empty() || (lacks && is_inside(node))) return std::nullopt;
+    if (lacks && (shared.splits.empty() || is_inside(node))) return std::nullopt;
     return shared;
+  }
+
+  // The index of that name, or, where the op that was split calls it otherwise, that of the same dimension.
+  static int index_for(const Split& split, const Splitting& splitting) {
+    const Box& box = splitting.box();
+    for (size_t i = 0; i < box.size(); ++i)
+      if (box[i].name == split.index) return static_cast<int>(i);
+    for (size_t i = 0; i < box.size() && split.dim >= 0 && !splitting.call().inputs.empty(); ++i)
+      if (splitting.dim_of(i, {false, 0}) == split.dim && box[i].global == split.extent &&
+          splitting.obstacle(i).empty())
+        return static_cast<int>(i);
+    return -1;
   }
 
   // Whether it reads what another op of the same expansion makes.
@@ -150,15 +171,12 @@ class Placing {
     return mine;
   }
 
-  bool has_opaque_input(const Node& node) const {
-    return std::any_of(node.inputs.begin(), node.inputs.end(),
-                       [&](const Value& input) { return pcg_.graph.type(input).dtype == DType::opaque; });
-  }
-
-  int device_of_inputs(const Node& node) const {
+  // For who has nothing to follow, as a step of an expansion that reads weights alone.
+  int home_of(const Node& node) const {
     for (const Value& input : node.inputs)
       if (const std::vector<Shard> shards = shards_of_value(input); !shards.empty()) return shards.front().device;
-    return 0;
+    const auto said = strategy_.ops.find(node.origin);
+    return said != strategy_.ops.end() ? said->second.start : 0;
   }
 
   std::vector<Shard> shards_of_value(Value value) const {
@@ -247,6 +265,9 @@ void check(const Pcg& pcg, const Machine& machine) {
       if (part.device < 0 || static_cast<size_t>(part.device) >= machine.devices.size())
         bad_value(pcg.graph.node(id).name, ": placed on device ", part.device, "; the machine has ",
                   machine.devices.size());
+      else if (!pcg.stages.empty() && static_cast<size_t>(part.device) >= pcg.stages.size())
+        bad_value(pcg.graph.node(id).name, ": placed on device ", part.device, "; the pipeline has ",
+                  pcg.stages.size());
 }
 
 }  // namespace ff
