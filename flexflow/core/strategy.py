@@ -264,10 +264,8 @@ class Strategy:
         strategy = cls(values.get("devices"))
         degrees = {}
         for name in ("tensor_parallel", "pipeline", "micro_batches"):
-            degrees[name] = values.get(name, 1)
-            need(
-                type(degrees[name]) is int and degrees[name] >= 1, f'"{name}" is {degrees[name]!r}'
-            )
+            degree = degrees[name] = values.get(name, 1)
+            need(type(degree) is int and degree >= 1, f'"{name}" is {degree!r}, not 1 or more')
         strategy.tensor_parallel_degree = degrees["tensor_parallel"]
         stages = values.get("stages", [])
         need(isinstance(stages, list), f'"stages" is {stages!r}, not a list')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -232,14 +233,17 @@ def test_files(tmp_path: Path) -> None:
         Strategy(3),
         Strategy.data_parallel(2).share_updates("up"),
         Strategy(1).recompute("up").recompute("r*"),
+        Strategy.hybrid(dp=2, pp=2, micro_batches=3),
+        Strategy(2).pipeline(["up", "r*"], ["*"], micro_batches=4),
     ):
         strategy.save(path)
         assert Strategy.load(path) == strategy
-    bound = Strategy.tensor_parallel(2).bind(mlp())
-    bound.save(path)
-    assert Strategy.load(path) == bound
-    assert str(Strategy.load(path).bind(mlp())) == str(bound)
-    assert results(mlp, Strategy.load(path))[0] == results(mlp, bound)[0]
+    for strategy in (Strategy.tensor_parallel(2), Strategy.hybrid(dp=2, pp=2)):
+        bound = strategy.bind(mlp())
+        bound.save(path)
+        assert Strategy.load(path) == bound
+        assert str(Strategy.load(path).bind(mlp())) == str(bound)
+        assert results(mlp, Strategy.load(path))[0] == results(mlp, bound)[0]
 
 
 GOOD = Strategy(2).split("up", o=2).to_json()
@@ -255,6 +259,13 @@ GOOD = Strategy(2).split("up", o=2).to_json()
         ({"colour": 1}, r"unknown entries \['colour'\]"),
         ({"rewrites": [1]}, r"\"rewrites\" is not empty; this version does not act on it"),
         ({"optimizer_sharding": "up"}, r"\"optimizer_sharding\" is 'up', not a list"),
+        ({"micro_batches": 0}, r"\"micro_batches\" is 0, not 1 or more"),
+        ({"pipeline": True}, r"\"pipeline\" is True, not 1 or more"),
+        ({"pipeline": 3}, r"\"pipeline\" is 3, no divisor of 2 devices"),
+        ({"pipeline": 2, "stages": [["up"], ["*"]]}, r"\"pipeline\" is 2 beside \"stages\""),
+        ({"stages": {"up": 1}}, r"\"stages\" is {'up': 1}, not a list"),
+        ({"stages": ["up", "down"]}, r"pipeline: stage is 'up', expected a list of"),
+        ({"stages": [["up"], ["*"], ["*"]]}, r"pipeline: 3 stages for 2 devices"),
         ({"recompute": "up"}, r"\"recompute\" is 'up', not a list of names or patterns"),
         ({"recompute": ["up", 1]}, r"\"recompute\" is \['up', 1\], not a list"),
         ({"ops": [{"splits": {}}]}, r"entry 0 of \"ops\" has no name"),
@@ -331,3 +342,52 @@ def test_the_library_checks_what_is_recomputed(
     loss = LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
     with pytest.raises(ValueError, match=message):
         model.compile(SGDOptimizer(model), loss)
+
+
+def test_a_pipeline_is_cut_evenly() -> None:
+    """By work: the first of the dense layers has the most."""
+    bound = Strategy.hybrid(pp=2).bind(mlp())
+    assert bound.stages == [["up", "relu"], ["down", "head", "probabilities"]]
+    assert bound.micro_batches == 4
+    bound = Strategy.hybrid(pp=5).bind(mlp())
+    assert [len(stage) for stage in bound.stages] == [1, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "message"),
+    [
+        (Strategy(2).pipeline(["up"], ["x*"], micro_batches=2), r"matches 'x\*'"),
+        (Strategy(2).pipeline(["*"], ["head"], micro_batches=2), r"is in stage 1: \['head'\]"),
+        (
+            Strategy(2).pipeline(["head"], ["up"], micro_batches=2),
+            r"head is in stage 0 of the pipeline and reads what down of stage 1 makes",
+        ),
+        (Strategy.hybrid(pp=6), r"a pipeline of 6 stages of a model with 5 operators"),
+        (
+            Strategy(2).pipeline(["up"], ["*"], micro_batches=2).split("up", o=2),
+            r"up: o in 2, from device 0 by \[1\] reaches beyond the 1 devices of its stage",
+        ),
+    ],
+)
+def test_pipelines_that_do_not_fit(strategy: Strategy, message: str) -> None:
+    model = mlp()
+    loss = LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
+    with pytest.raises(ValueError, match=message):
+        model.compile(SGDOptimizer(model), loss, strategy=strategy)
+
+
+def test_a_stage_holds_few_micro_batches() -> None:
+    """1F1B: whatever their number, activations of no more than there are stages."""
+
+    def arena(strategy: Strategy) -> list[int]:
+        model = FFModel(FFConfig(batch_size=512, device="reference"))
+        t = model.create_tensor([512, 8], "float64")
+        for number in range(8):
+            t = model.tanh(model.dense(t, 8, name=f"dense{number}"))
+        loss = LossType.LOSS_MEAN_SQUARED_ERROR_AVG_REDUCE
+        model.compile(SGDOptimizer(model), loss, strategy=strategy)
+        return [int(size) for size in re.findall(r"arena (\d+) B", model.plan())]
+
+    rows = [arena(Strategy.hybrid(pp=2, micro_batches=count))[0] for count in (2, 4, 16)]
+    assert rows[1] < 0.75 * rows[0] and rows[2] < 0.75 * rows[1]
+    assert arena(Strategy.hybrid(micro_batches=8))[0] < 0.5 * arena(Strategy(1))[0]

@@ -40,6 +40,7 @@ STRATEGIES = {
     "tensor_parallel": Strategy.tensor_parallel(2),
     "shared_updates": Strategy.data_parallel(2).share_updates(),
     "placement": Strategy(2).split("down", start=1),
+    "pipeline": Strategy.hybrid(pp=2, micro_batches=2),
 }
 
 

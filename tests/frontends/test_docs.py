@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from flexflow.core import LossType
 from flexflow.keras import activations, callbacks, layers, losses, metrics, optimizers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,11 +51,12 @@ def test_readme() -> None:
     rng = np.random.default_rng(0)
     digits = rng.normal(size=(96, 8, 8, 1)).astype(np.float32)
     classes = rng.integers(0, 10, 96)
-    keras, pytorch = snippets("README.md")
+    keras, pytorch, devices = snippets("README.md")
     names: dict[str, Any] = {"x_train": digits, "y_train": classes}
     names.update({"x_test": digits, "y_test": classes})
     exec(keras, names)
-    history = names["model"].history.history
+    model = names["model"]
+    history = model.history.history
     assert len(history["val_accuracy"]) == 5
     assert history["loss"][-1] < history["loss"][0]
 
@@ -65,7 +67,12 @@ def test_readme() -> None:
     images = rng.normal(size=(128, 3, 32, 32)).astype(np.float32)
     names = {"module": module, "images": images, "labels": rng.integers(0, 10, 128)}
     exec(pytorch, names)
-    assert names["ffmodel"].eval(images, names["labels"]).loss < 0.8 * np.log(10)
+    ffmodel = names["ffmodel"]
+    assert ffmodel.eval(images, names["labels"]).loss < 0.8 * np.log(10)
+
+    loss = LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
+    exec(devices, {"model": model, "ffmodel": ffmodel, "loss": loss, "optimizer": None})
+    assert "device 1:" in ffmodel.plan("train") and "#7" in ffmodel.plan("train")
 
 
 def test_layout(capsys: pytest.CaptureFixture[str]) -> None:
