@@ -127,6 +127,10 @@ class FFConfig:
         shared_memory (``--shared-memory``): devices of one process read each other's memory: they
             hold one copy of a weight and copy little; False: they copy all that they exchange, as
             devices with memories of their own must.
+        only_data_parallel (``--only-data-parallel``): split by samples, whatever strategy a script
+            or a file gives.
+        import_strategy_file (``--import-strategy``), export_strategy_file (``--export-strategy``):
+            JSON files to take the strategy from, where ``compile`` is given none, and to write to.
         engine (``--engine``): name of the engine, "" for the best that there is.
         device (``--device``): "cpu", or "reference" for plain loops.
         seed (``--seed``): of initial weights, dropout and shuffling where they have none; a model

@@ -449,7 +449,8 @@ def strategy_options(
     strategy: Strategy | None, model: FFModel, who: str = "compile"
 ) -> dict[str, Any]:
     """What ``compile`` tells the library about a strategy: the given one, the one of the file that
-    ``--import-strategy`` names, or data parallelism over all devices of the configuration."""
+    ``--import-strategy`` names, or data parallelism over all devices of the configuration; with
+    ``--only-data-parallel`` that in any case, over as many devices as the strategy has."""
     config = model.ffconfig
     if strategy is None and config.import_strategy_file:
         strategy = Strategy.load(config.import_strategy_file)
@@ -457,6 +458,8 @@ def strategy_options(
         strategy = Strategy.data_parallel(config.devices)
     if not isinstance(strategy, Strategy):
         raise TypeError(f"{who}: strategy is {strategy!r}, expected a Strategy")
+    if config.only_data_parallel:
+        strategy = Strategy.data_parallel(max(strategy.devices, config.devices))
     bound = strategy.bind(model)
     if config.export_strategy_file:
         bound.save(config.export_strategy_file)

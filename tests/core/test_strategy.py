@@ -306,6 +306,21 @@ def test_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert plan.count("= linear(") == 6 and "reduction/" in plan
 
 
+def test_only_data_parallel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same script, for comparison."""
+    plans = []
+    for strategy, argv in (
+        (Strategy.data_parallel(4), ["x"]),
+        (Strategy.hybrid(tp=2, pp=2), ["x", "--only-data-parallel"]),
+    ):
+        monkeypatch.setattr("sys.argv", argv)
+        model = mlp()
+        loss = LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
+        model.compile(SGDOptimizer(model), loss, strategy=strategy)
+        plans.append(model.plan())
+    assert plans[0] == plans[1]
+
+
 def test_recompute_is_printed_and_bound() -> None:
     strategy = Strategy(1).recompute("up").recompute("r*")
     assert str(strategy).endswith("  r*: computed again in the backward pass")

@@ -150,4 +150,32 @@ TEST(outputs_share_memory) {
   CHECK_FAULT(plan, "outputs 1 and 2 share memory");
 }
 
+Plan plan_on_two_devices() {
+  Classifier model = classifier();
+  model.spec.strategy.ops[model.graph.find("hidden").node] = {"linear", 0, {Split{.index = "b0", .degree = 2}}};
+  const Machine machine{{Device{.kind = "reference", .space = 0}, Device{.kind = "reference", .space = 0}}};
+  Graph graph = build_step(model.graph, model.spec, training(), kernel_query());
+  return lower(place(std::move(graph), model.spec.strategy, machine), machine, kernel_query());
+}
+
+TEST(every_wait_is_needed) {
+  const Plan plan = plan_on_two_devices();
+  CHECK(verdict(plan).empty());
+  int waits = 0;
+  for (size_t s = 0; s < plan.steps.size(); ++s)
+    for (size_t w = 0; w < plan.steps[s].waits.size(); ++w, ++waits) {
+      Plan hasty = plan;
+      hasty.steps[s].waits.erase(hasty.steps[s].waits.begin() + static_cast<std::ptrdiff_t>(w));
+      CHECK_FAULT(hasty, "does not wait for");
+    }
+  CHECK(waits >= 3, waits);
+}
+
+TEST(a_wait_for_what_comes_later) {
+  Plan plan = plan_on_two_devices();
+  const auto last = static_cast<int>(plan.steps.size()) - 1;
+  plan.steps[0].waits.push_back({plan.steps[last].device, last});
+  CHECK_FAULT(plan, "which is not before it there");
+}
+
 }  // namespace

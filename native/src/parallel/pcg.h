@@ -27,8 +27,8 @@ struct Strategy {
   // Weights whose copies share out the update: each device updates a slice, keeps the optimizer's state of it only, and
   // gets the other slices from the others (ZeRO stage 1, Rajbhandari et al. 2020).
   std::set<NodeId> shared_updates;
-  // By device, the stage of the pipeline that it belongs to; none: no pipeline. The micro-batches of an op are parts along
-  // an index of samples that lie on one device: a split of stride 0.
+  // By device, the stage of the pipeline that it belongs to; none: no pipeline. The micro-batches of an op are parts
+  // along an index of samples that lie on one device: a split of stride 0.
   std::vector<int> stages;
   // Ops whose outputs are not kept from forward to backward but computed again there.
   std::set<NodeId> recomputed;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/intervals.h"
 #include "engines/engine.h"
+#include "engines/null/order.h"
 
 namespace ff {
 namespace {
@@ -50,6 +51,7 @@ class Checker : public Executable {
       if (root.storage == Storage::temporary && root.first >= 0)
         FF_CHECK(root.offset + root.bytes <= plan_->arena[root.device], root.name, " leaves the arena");
     }
+    check_order(*plan_);
   }
 
   void run(unsigned sections) override {
