@@ -116,10 +116,17 @@ class Pipelining {
       if (first < 0) first = micro;
       if (micro != first && goes_forward(id))
         bad_value(
-            node.name, " needs the whole batch, which the strategy cuts into micro-batches; of an operator over ",
+            reader(id), " needs the whole batch, which the strategy cuts into micro-batches; of an operator over ",
             "the batch, such as batch_norm, the attribute groups can match them; else leave it without a pipeline");
       micro_[id] = std::max(micro_[id], micro);
     }
+  }
+
+  // Who asks for what is brought together, as it is called before it is split.
+  std::string reader(NodeId id) const {
+    while (graph_.node(id).op == "move")
+      id = *std::find_if(users_[id].begin(), users_[id].end(), [&](NodeId user) { return on_the_way_[user]; });
+    return graph_.node(id).name.substr(0, graph_.node(id).name.find('@'));
   }
 
   void find_start(NodeId id, const Timetable& times) {
