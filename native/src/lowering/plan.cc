@@ -115,7 +115,7 @@ std::string memory_report(const Plan& plan) {
     out << "device " << d << " (" << plan.machine.devices[d].kind << ")\n";
     out << "  state " << size_text(needs.by_kind[0]) << ", inputs " << size_text(needs.by_kind[1]) << ", pinned "
         << size_text(needs.by_kind[2]) << ", arena " << size_text(needs.by_kind[3]) << ", scratch "
-        << size_text(needs.scratch) << "\n";
+        << size_text(needs.scratch) << ", total " << size_text(needs.total()) << "\n";
     for (const Buffer* buffer : needs.largest) out << "  " << line_of(*buffer) << "\n";
   }
   return out.str();
