@@ -123,7 +123,7 @@ class FFConfig:
         dataset_path (``-d``, ``--dataset``): for scripts to read.
         devices (``-ll:cpu``): how many devices, each a team of threads, split the work: by samples,
             unless ``compile`` or ``--import-strategy`` give a strategy.
-        threads (``--threads``): threads of all devices together, at most 1024; 0: one per core.
+        threads (``--threads``): threads of each device, at most 1024; 0: cores / devices.
         shared_memory (``--shared-memory``): devices of one process read each other's memory: they
             hold one copy of a weight and copy little; False: they copy all that they exchange, as
             devices with memories of their own must.
