@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from flexflow.core.guard import did_you_mean
 from flexflow.core.placement import KINDS, Index, Placement, indices_of, resolve
 
 if TYPE_CHECKING:
@@ -37,6 +39,8 @@ _ELEMENTWISE = frozenset(
 # Operators that share their weights out within themselves, and the index that does so: each device
 # has some heads, or some words, and their results are summed.
 _WITHIN = {"multihead_attention": "h", "embedding": "v"}
+# What makes a pattern more than a name. A bound strategy has names only, and many of them.
+_WILD = re.compile(r"[*?\[]")
 
 
 class Binding:
@@ -68,7 +72,7 @@ class Binding:
             if placement is not None or follows:
                 self.placed.update(_outputs(op))
         for name in sorted(self.general - self.resolved - set(KINDS)):
-            raise ValueError(f"strategy: no operator that '*' matches has an index {name!r}")
+            raise ValueError(f"no operator that '*' matches has an index {name!r}")
 
     def _rule(self, name: str) -> tuple[str, Placement] | None:
         rules = reversed(self.strategy.rules)
@@ -83,7 +87,8 @@ class Binding:
             if index is None:
                 known = ", ".join(f"{i.name} ({i.kind})" for i in indices)
                 raise ValueError(
-                    f"strategy: {op.name} has no index {name!r} to split; it has {known or 'none'}"
+                    f"{op.name} has no index {name!r} to split; it has {known or 'none'}"
+                    + did_you_mean(name, [*KINDS, *(i.name for i in indices)])
                 )
             splits[index.name] = degree
         return Placement(splits, said.start, said.grid())
@@ -151,13 +156,13 @@ def stages_of(strategy: Strategy, model: FFModel) -> dict[str, int]:
         stages[op.name] = next(named, least)
         if latest is not None and stages[op.name] < least:
             raise ValueError(
-                f"strategy: {op.name} is in stage {stages[op.name]} of the pipeline and reads what "
+                f"{op.name} is in stage {stages[op.name]} of the pipeline and reads what "
                 f"{latest.name} of stage {least} makes; expected the same or a later stage"
             )
         makers.update(dict.fromkeys(_outputs(op), op))
     for number, patterns in enumerate(strategy.stages):
         if number not in stages.values():
-            raise ValueError(f"strategy: no operator of the model is in stage {number}: {patterns}")
+            raise ValueError(f"no operator of the model is in stage {number}: {patterns}")
     return stages
 
 
@@ -165,9 +170,7 @@ def _even_stages(model: FFModel, operators: Sequence[Op], count: int) -> dict[st
     """Operators in their order, cut so that the stage with the most work has as little as can be;
     work is floating-point operations, and each operator counts for one at least."""
     if len(operators) < count:
-        raise ValueError(
-            f"strategy: a pipeline of {count} stages of a model with {len(operators)} operators"
-        )
+        raise ValueError(f"a pipeline of {count} stages of a model with {len(operators)} operators")
     work = [0.0]
     for op in operators:
         work.append(work[-1] + max(1.0, model.flops(op.made)))
@@ -188,7 +191,9 @@ def _even_stages(model: FFModel, operators: Sequence[Op], count: int) -> dict[st
 
 def matches(name: str, patterns: Sequence[str]) -> bool:
     """Whether some pattern is the name or, with ``*`` and ``?``, stands for it."""
-    return name in patterns or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+    return name in patterns or any(
+        fnmatch.fnmatchcase(name, pattern) for pattern in patterns if _WILD.search(pattern)
+    )
 
 
 def _outputs(op: Op) -> list[int]:

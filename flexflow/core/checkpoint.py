@@ -16,7 +16,7 @@ import numpy as np
 from flexflow.core import _abi
 from flexflow.core._lib import call
 from flexflow.core.arrays import numpy_storage, view
-from flexflow.core.checks import integer, shown
+from flexflow.core.checks import integer, need_file, shown
 from flexflow.core.dataloader import SingleDataLoader
 from flexflow.core.types import DataType
 
@@ -51,6 +51,7 @@ def save(
 
 def load(model: FFModel, path: str | os.PathLike[str], loaders: Sequence[SingleDataLoader]) -> int:
     """See ``FFModel.load_checkpoint``; the number of epochs that ``fit`` had run."""
+    need_file(path, "load_checkpoint")
     head, arrays = _read(path)
     states = _states(model)
     trains = "optimizer/step" in states

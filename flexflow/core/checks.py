@@ -6,8 +6,12 @@ a string is neither.
 
 from __future__ import annotations
 
+import errno
 import math
 import operator
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Real
 from typing import Any
 
@@ -131,3 +135,29 @@ def encoded(value: Any, who: str) -> bytes:
     except UnicodeEncodeError:
         pass
     raise ValueError(f"{who} is {value!r}, expected text without zero characters and surrogates")
+
+
+def need_file(path: str | os.PathLike[str], who: str) -> None:
+    """Refuse a path at which there is nothing.
+
+    Raises:
+        FileNotFoundError: there is no such file; says who wanted it.
+    """
+    if not os.path.exists(os.fspath(path)):
+        raise FileNotFoundError(errno.ENOENT, f"{who}: there is no such file", os.fspath(path))
+
+
+@contextmanager
+def told_by(where: str) -> Iterator[None]:
+    """Errors of value begin with what they are about, such as the name of a file.
+
+    >>> with told_by("fast.json"):
+    ...     integer(0, "start", 1)
+    Traceback (most recent call last):
+    ...
+    ValueError: fast.json: start: got 0, expected at least 1
+    """
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -56,9 +57,27 @@ class Placement:
         reach = sum((d - 1) * s for d, s in zip(self.splits.values(), self.grid()))
         return self.start + reach + 1
 
+    def on_devices(self) -> list[int]:
+        """The devices of the parts, the last split running fastest."""
+        steps = ([p * s for p in range(d)] for d, s in zip(self.splits.values(), self.grid()))
+        return [self.start + sum(offsets) for offsets in itertools.product(*steps)]
+
     def __str__(self) -> str:
         splits = " x ".join(f"{index} in {parts}" for index, parts in self.splits.items())
-        return f"{splits or 'whole'}, from device {self.start} by {list(self.grid())}"
+        return f"{splits or 'whole'}, on {devices_text(self.on_devices())}"
+
+
+def devices_text(devices: Sequence[int]) -> str:
+    """Devices in words.
+
+    >>> devices_text([2]), devices_text([0, 2]), devices_text(range(64))
+    ('device 2', 'devices 0, 2', 'devices 0 to 63')
+    """
+    if len(set(devices)) == 1:
+        return f"device {devices[0]}"
+    if len(devices) > 4 and list(devices) == list(range(devices[0], devices[-1] + 1)):
+        return f"devices {devices[0]} to {devices[-1]}"
+    return f"devices {', '.join(map(str, devices))}"
 
 
 def indices_of(model: FFModel, op: Op) -> list[Index]:

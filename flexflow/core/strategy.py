@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from flexflow.core._lib import attributes, text
 from flexflow.core.binding import Binding, matches, stages_of
-from flexflow.core.checks import integer
-from flexflow.core.drawing import dot
+from flexflow.core.checks import integer, need_file, told_by
+from flexflow.core.drawing import Layout, dot, line_of
+from flexflow.core.guard import did_you_mean
 from flexflow.core.placement import Placement, indices_of, resolve
 from flexflow.core.values import GraphValues
 
@@ -20,20 +21,21 @@ if TYPE_CHECKING:
     from flexflow.core.model import FFModel
 
 FORMAT, VERSION = "flexflow strategy", 1
+_SHARED, _RECOMPUTED = "updates are shared out", "computed again in the backward pass"
 
 
 class Strategy:
     """A value that says how a model is executed on several devices.
 
-    It holds rules, pattern by pattern; the last one that matches an operator's name counts.
+    It holds rules, pattern by pattern; the last one that matches an operator's name counts, alone.
     Operators that no rule matches follow what they read. Any strategy that fits the model computes
-    what one device computes.
+    what one device computes, up to rounding.
 
     >>> strategy = Strategy(2).split("*", sample=2).split("head*", parameter=2)
     >>> print(strategy)
     strategy for 2 devices
-      *: sample in 2, from device 0 by [1]
-      head*: parameter in 2, from device 0 by [1]
+      *: sample in 2, on devices 0, 1
+      head*: parameter in 2, on devices 0, 1
     """
 
     def __init__(self, devices: int) -> None:
@@ -49,7 +51,9 @@ class Strategy:
         self.micro_batches = 1
         self.shared_updates: list[str] = []  # patterns of operators
         self.recomputed: list[str] = []  # likewise
-        self._operators: list[str] = []  # of the model that it is bound to
+        self._origin = "strategy"  # or the file that it was read from, for messages
+        # Of what it says, and what that comes to on the model that it is bound to, line by line.
+        self._bound_lines: tuple[dict[str, Any], list[str]] | None = None
 
     # ---- ready-made ones ----
     @classmethod
@@ -89,7 +93,7 @@ class Strategy:
         strategy for 8 devices
           pipeline in 2, with 4 micro-batches
           tensor parallel in 2
-          *: sample in 2, from device 0 by [2]
+          *: sample in 2, on devices 0, 2 of its stage
         """
         per_stage = integer(dp, "hybrid: dp", 1) * integer(tp, "hybrid: tp", 1)
         strategy = cls(per_stage * integer(pp, "hybrid: pp", 1))
@@ -209,7 +213,7 @@ class Strategy:
             pattern: of names of operators, with ``*`` and ``?``.
 
         >>> print(Strategy(1).recompute("dense*"))
-        strategy for 1 devices
+        strategy for 1 device
           dense*: computed again in the backward pass
         """
         if not isinstance(pattern, str):
@@ -327,77 +331,112 @@ class Strategy:
 
         Raises:
             ValueError: it is no JSON, or no strategy; says where and why.
+            FileNotFoundError: there is no such file.
         """
+        need_file(path, "Strategy.load")
         try:
             values = json.loads(Path(path).read_text())
         except json.JSONDecodeError as error:
             raise ValueError(f"{path}: not JSON: {error}") from None
-        return cls.from_json(values, str(path))
+        strategy = cls.from_json(values, str(path))
+        strategy._origin = str(path)
+        return strategy
 
     def __str__(self) -> str:
-        lines = [f"strategy for {self.devices} devices"]
-        if self._operators:
-            return "\n".join(lines + [f"  {self._line(name)}" for name in self._operators])
+        head = f"strategy for {self.devices} device{'s' * (self.devices > 1)}"
+        if self._bound_lines and self._bound_lines[0] == self.to_json():
+            stages = f"{self.stage_count} stages, " * (self.stage_count > 1)
+            if self.micro_batches > 1 or stages:
+                head += f", {stages}{self.micro_batches} micro-batches"
+            return "\n  ".join([head, *self._bound_lines[1]])
+        return "\n  ".join([head, *self._rule_lines()])
+
+    def __repr__(self) -> str:
+        lines = self._rule_lines()
+        more = [f"and {len(lines) - 4} more"] * (len(lines) > 4)
+        said = "; ".join([*lines[:4], *more]) or "all of a model on device 0"
+        return f"<Strategy for {self.devices} device{'s' * (self.devices > 1)}: {said}>"
+
+    def _rule_lines(self) -> list[str]:
+        lines = []
         micro = f"with {self.micro_batches} micro-batches"
         if self.pipeline_degree > 1:
-            lines.append(f"  pipeline in {self.pipeline_degree}, {micro}")
+            lines.append(f"pipeline in {self.pipeline_degree}, {micro}")
         elif self.micro_batches > 1 and not self.stages:
-            lines.append(f"  {micro}")
+            lines.append(micro)
         lines += [
-            f"  stage {k} of {len(self.stages)}, {micro}: {', '.join(stage)}"
+            f"stage {k} of {len(self.stages)}, {micro}: {', '.join(stage)}"
             for k, stage in enumerate(self.stages)
         ]
         if self.tensor_parallel_degree > 1:
-            lines.append(f"  tensor parallel in {self.tensor_parallel_degree}")
-        lines += [f"  {pattern}: {placement}" for pattern, placement in self.rules]
-        lines += [f"  {pattern}: updates are shared out" for pattern in self.shared_updates]
-        lines += [
-            f"  {pattern}: computed again in the backward pass" for pattern in self.recomputed
-        ]
-        return "\n".join(lines)
+            lines.append(f"tensor parallel in {self.tensor_parallel_degree}")
+        whose = " of its stage" * (self.stage_count > 1)
+        lines += [f"{pattern}: {placement}{whose}" for pattern, placement in self.rules]
+        lines += [f"{pattern}: {_SHARED}" for pattern in self.shared_updates]
+        lines += [f"{pattern}: {_RECOMPUTED}" for pattern in self.recomputed]
+        return lines
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Strategy) and self.to_json() == other.to_json()
 
     __hash__ = None  # type: ignore[assignment]
 
-    def _line(self, operator: str) -> str:
-        """What a bound strategy says of an operator."""
-        said = str(dict(self.rules).get(operator, "follows what it reads"))
-        if self.stages:
-            stage = next(k for k, stage in enumerate(self.stages) if operator in stage)
-            said = f"stage {stage}, {said}"
-        return f"{operator}: {said}" + ", updates shared out" * (operator in self.shared_updates)
-
     # ---- on a model ----
     def bind(self, model: FFModel) -> Strategy:
         """The strategy with an entry for every operator of the model that it splits, by index. It
-        prints one line for every operator, also for those that only follow.
+        prints one line for every operator, also for those that only follow: what it is split into
+        and the devices of its parts, counted from the first one of all.
 
         Raises:
-            ValueError: a pattern matches no operator; names it. TypeError: it is no FFModel.
+            ValueError: a pattern matches no operator, or the model cannot be split so; says which
+                and why. TypeError: it is no FFModel.
 
         >>> t = ffmodel.softmax(ffmodel.dense(x, 4, name="top"), name="probabilities")
         >>> print(Strategy.data_parallel(2).bind(ffmodel))
         strategy for 2 devices
-          top: b0 in 2, from device 0 by [1]
-          probabilities: follows what it reads
+          top: b0 in 2, on devices 0, 1
+          probabilities: follows what it reads: b0 in 2, on devices 0, 1
         """
+        bound = self._resolved(model)
+        layout, notes = self._layout(bound, model), bound._notes(model)
+        placements = _absolute(bound, model)
+        lines = [
+            line_of(name, placements.get(name), layout.spreads.get(op.made), notes[name])
+            for name, op in ((op.name, op) for op in model.get_layers().values())
+        ]
+        bound._bound_lines = bound.to_json(), lines
+        return bound
+
+    def _resolved(self, model: FFModel) -> Strategy:
+        """Bound to a model, but for what is printed."""
         if not isinstance(model, GraphValues):
             raise TypeError(
                 f"strategy: got {model!r}, expected an FFModel (of Keras: model.ffmodel)"
             )
+        with told_by(self._origin):
+            bound = self._with_names(model)
+            per_stage = bound.devices // bound.stage_count
+            for name, placement in bound.rules:
+                if placement.devices() > per_stage:
+                    raise ValueError(
+                        f"{name}: {placement} reaches beyond its stage, which has "
+                        f"{per_stage} device{'s' * (per_stage > 1)}, counted from 0"
+                    )
+        return bound
+
+    def _with_names(self, model: FFModel) -> Strategy:
         bound = Strategy(self.devices)
         names = [op.name for op in model.get_layers().values()]
         computing = [op.name for op in model.get_layers().values() if op.get_number_inputs()]
         said = [rule[0] for rule in self.rules] + self.shared_updates + self.recomputed
         for pattern in itertools.chain(said, *self.stages):
             if not any(matches(name, [pattern]) for name in names):
-                raise ValueError(f"strategy: no operator of the model matches {pattern!r}")
+                near = did_you_mean(pattern, names)
+                raise ValueError(f"no operator of the model matches {pattern!r}{near}")
         for pattern in self.recomputed:
             if not any(matches(name, [pattern]) for name in computing):
                 raise ValueError(
-                    f"strategy: recompute({pattern!r}): what it matches reads no tensor, so that "
+                    f"recompute({pattern!r}): what it matches reads no tensor, so that "
                     "there is nothing to compute again; name operators that do"
                 )
         bound.shared_updates = [
@@ -414,8 +453,24 @@ class Strategy:
             )
         if self.rules or self.tensor_parallel_degree > 1 or bound.stages:
             bound.rules = list(Binding(self, model).placements())
-        bound._operators = names
         return bound
+
+    def _layout(self, bound: Strategy, model: FFModel) -> Layout:
+        options = attributes(bound_options(bound, model))
+        with told_by(self._origin):
+            return Layout(text("ff_graph_layout", model.graph_handle, options, len(options)))
+
+    def _notes(self, model: FFModel) -> dict[str, list[str]]:
+        """What a bound strategy says of operators beside their parts, also by the tensor that an
+        activation of theirs makes."""
+        notes = {}
+        stages = stages_of(self, model)
+        for op in model.get_layers().values():
+            said = [f"stage {stages[op.name]}"] * (self.stage_count > 1)
+            said += [_RECOMPUTED] * (op.name in self.recomputed)
+            notes[op.get_output_by_id(0).name] = said
+            notes[op.name] = said + [_SHARED] * (op.name in self.shared_updates)
+        return notes
 
     def to_dot(self, model: FFModel) -> str:
         """The graph of a model in Graphviz's language, as the strategy splits it: each operator
@@ -423,8 +478,9 @@ class Strategy:
         bold where tensors move between devices, and says how: ``repartition`` (another rectangle of
         a part), ``combine`` (parts are put together), ``replicate`` (a copy), ``reduction``
         (partial results are summed). An edge from an operator to itself is of one that is computed
-        in steps with moves between them. What is drawn is the forward pass in training; the
-        model need not be compiled.
+        in steps with moves between them. An operator tells its stage, its micro-batches, which are
+        no parts, and whether it is computed again or its updates are shared out. What is drawn is
+        the forward pass in training; the model need not be compiled.
 
         Raises:
             ValueError: the strategy does not fit the model; names the operator and says why.
@@ -436,13 +492,13 @@ class Strategy:
           node [shape=box, style="rounded,filled", colorscheme=set312]
           "x" [label="x: input\\ndevice 0", fillcolor=1]
           "up" [label="up: linear\\no in 2\\ndevices 0, 1", fillcolor=2]
-          "x" -> "up" [label="replicate", style=bold]
           "down" [label="down: linear\\ni in 2\\ndevices 0, 1", fillcolor=2]
+          "x" -> "up" [label="replicate", style=bold]
           "up" -> "down"
         }
         """
-        options = attributes(bound_options(self.bind(model), model))
-        return dot(model, text("ff_graph_layout", model.graph_handle, options, len(options)))
+        bound = self._resolved(model)
+        return dot(model, self._layout(bound, model), bound._notes(model))
 
 
 def strategy_options(
@@ -453,6 +509,7 @@ def strategy_options(
     ``--only-data-parallel`` that in any case, over as many devices as the strategy has."""
     config = model.ffconfig
     if strategy is None and config.import_strategy_file:
+        need_file(config.import_strategy_file, f"{who}: --import-strategy")
         strategy = Strategy.load(config.import_strategy_file)
     if strategy is None:
         strategy = Strategy.data_parallel(config.devices)
@@ -460,7 +517,7 @@ def strategy_options(
         raise TypeError(f"{who}: strategy is {strategy!r}, expected a Strategy")
     if config.only_data_parallel:
         strategy = Strategy.data_parallel(max(strategy.devices, config.devices))
-    bound = strategy.bind(model)
+    bound = strategy._resolved(model)
     if config.export_strategy_file:
         bound.save(config.export_strategy_file)
     return {"devices": max(strategy.devices, config.devices), **bound_options(bound, model)}
@@ -469,17 +526,12 @@ def strategy_options(
 def bound_options(bound: Strategy, model: FFModel) -> dict[str, Any]:
     """What the library is told about a strategy that is bound to a model."""
     options: dict[str, Any] = {}
-    per_stage = bound.devices // bound.stage_count
     if bound.stages:
+        per_stage = bound.devices // bound.stage_count
         options["stages"] = [device // per_stage for device in range(bound.devices)]
     operators = {op.name: op for op in model.get_layers().values()}
-    stages = stages_of(bound, model)
-    for name, placement in bound.rules:
-        if placement.devices() > per_stage:
-            raise ValueError(
-                f"strategy: {name}: {placement} reaches beyond the {per_stage} devices of its stage"
-            )
-        words = [str(placement.start + stages[name] * per_stage)]
+    for name, placement in _absolute(bound, model).items():
+        words = [str(placement.start)]
         sample = resolve("sample", indices_of(model, operators[name]))
         if bound.micro_batches > 1 and sample is not None:
             words.append(f"{sample.name}:{bound.micro_batches}:0")
@@ -495,3 +547,13 @@ def bound_options(bound: Strategy, model: FFModel) -> dict[str, Any]:
             for name in {op.name, op.get_output_by_id(0).name}:
                 options[f"recompute:{name}"] = True
     return options
+
+
+def _absolute(bound: Strategy, model: FFModel) -> dict[str, Placement]:
+    """The placements of a bound strategy, with devices counted from the first of all stages."""
+    stages = stages_of(bound, model)
+    per_stage = bound.devices // bound.stage_count
+    return {
+        name: Placement(said.splits, said.start + stages[name] * per_stage, said.grid())
+        for name, said in bound.rules
+    }

@@ -138,11 +138,13 @@ FF_API ff_status ff_graph_indices(ff_handle graph, ff_tensor tensor, const char*
 /* Floating-point operations of the operator that makes a tensor, forward. */
 FF_API ff_status ff_graph_flops(ff_handle graph, ff_tensor tensor, double* flops);
 /* What a strategy comes to in the forward pass, one fact a line, its fields separated by tabs and lists by spaces:
- *   op, the first tensor that it makes, its devices, its splits as index:parts.
- *   edge, from such a tensor, to such a tensor, the moves on it: "repartition", "combine", "replicate", "reduction", or
- *   none where all parts find what they read on their own device. An operator that is computed in steps may move what
- * it made itself. Weights and constants have no lines. Options: place:NAME and share_update:WEIGHT, as for ff_compile.
- */
+ *   op, the first tensor that it makes, its devices, its splits as index:parts, the number of micro-batches that it is
+ *   computed in one by one (0: it is not), which the splits leave out.
+ *   edge, from such a tensor, to such a tensor, the moves between devices on it: "repartition", "combine", "replicate",
+ *   "reduction", or none where all parts find what they read on their own device. An operator that is computed in
+ *   steps may move what it made itself.
+ * Weights and constants have no lines. Options: stages, place:NAME, share_update:WEIGHT and recompute:NAME, as for
+ * ff_compile. */
 FF_API ff_status ff_graph_layout(ff_handle graph, const ff_attr* options, size_t n_options, const char** text);
 
 /* ---- tensors ---- */

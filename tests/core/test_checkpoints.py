@@ -396,6 +396,13 @@ def test_other_loaders(saved: Path, tmp_path: Path) -> None:
         x.seek(0, 46)
 
 
+def test_a_missing_file(tmp_path: Path) -> None:
+    """The message says who wanted it."""
+    model = network()
+    with pytest.raises(FileNotFoundError, match=r"load_checkpoint: .*no\.npz"):
+        model.load_checkpoint(tmp_path / "no.npz")
+
+
 def test_needs_a_compiled_model(saved: Path) -> None:
     model = FFModel(FFConfig(threads=1))
     model.dense(model.create_tensor([2, 2]), 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -152,14 +153,78 @@ def test_strategies_that_do_not_fit() -> None:
 
 
 def test_bound_strategies_print_every_operator() -> None:
-    bound = Strategy.data_parallel(2).split("down", o=2).share_updates("up").bind(mlp())
+    strategy = Strategy.data_parallel(2).split("down", o=2).share_updates("up").recompute("relu")
+    bound = strategy.bind(mlp())
     assert str(bound).splitlines() == [
         "strategy for 2 devices",
-        "  up: b0 in 2, from device 0 by [1], updates shared out",
-        "  relu: follows what it reads",
-        "  down: o in 2, from device 0 by [1]",
-        "  probabilities: follows what it reads",
+        "  up: b0 in 2, on devices 0, 1, updates are shared out",
+        "  relu: follows what it reads: x0 in 2, on devices 0, 1, "
+        "computed again in the backward pass",
+        "  down: o in 2, on devices 0, 1",
+        "  probabilities: follows what it reads: x1 in 2, on devices 0, 1",
     ]
+    # What is edited is no longer what was bound.
+    assert "  up: whole, on device 1" in str(bound.split("up", start=1)).splitlines()
+
+
+def test_operators_that_follow_tell_where_they_lie() -> None:
+    bound = Strategy(2).split("up", start=1).bind(mlp())
+    assert str(bound).splitlines()[1:] == [
+        "  up: whole, on device 1",
+        "  relu: follows what it reads: whole, on device 1",
+        "  down: follows what it reads: whole, on device 1",
+        "  probabilities: follows what it reads: whole, on device 1",
+    ]
+
+
+def test_pipelines() -> None:
+    """Devices are counted from the first of all stages; micro-batches are no parts of a split, and
+    cutting them moves nothing between devices."""
+    strategy = Strategy(2).pipeline(["up", "relu"], ["*"], micro_batches=4)
+    nodes, edges = drawn(mlp(), strategy)
+    assert nodes["up"] == r"up: linear\ndevice 0\n4 micro-batches\nstage 0"
+    assert nodes["down"] == r"down: linear\ndevice 1\n4 micro-batches\nstage 1"
+    assert edges["x", "up"] == edges["up", "relu"] == edges["down", "probabilities"] == ""
+    assert edges["relu", "down"] == "replicate"
+    assert str(strategy.bind(mlp())).splitlines() == [
+        "strategy for 2 devices, 2 stages, 4 micro-batches",
+        "  up: whole, on device 0, stage 0",
+        "  relu: follows what it reads: whole, on device 0, stage 0",
+        "  down: whole, on device 1, stage 1",
+        "  probabilities: follows what it reads: whole, on device 1, stage 1",
+    ]
+
+
+def test_parts_and_micro_batches_are_told_apart() -> None:
+    nodes, edges = drawn(mlp(), Strategy.hybrid(dp=2, micro_batches=4))
+    assert nodes["up"] == r"up: linear\nb0 in 2\ndevices 0, 1\n4 micro-batches"
+    assert nodes["probabilities"].startswith(r"probabilities: softmax\nb0 in 2\ndevices 0, 1")
+    assert {edge for edge, moves in edges.items() if moves} == {("x", "up")}
+    nodes, _ = drawn(mlp(), Strategy.hybrid(dp=2, pp=2, micro_batches=2))
+    assert nodes["probabilities"].endswith(r"b0 in 2\ndevices 2, 3\n2 micro-batches\nstage 1")
+
+
+def test_what_is_computed_again_and_whose_updates_are_shared_is_drawn() -> None:
+    model = mlp()
+    relu = ActiMode.AC_MODE_RELU
+    t = model.batch_norm(model.dense(model.get_last_layer().get_output_tensor(), 4), name="norm")
+    model.pool2d(model.reshape(t, [8, 1, 2, 2]), 2, 2, activation=relu, name="pool")
+    strategy = Strategy.data_parallel(2).share_updates("up").recompute("up").recompute("pool")
+    nodes, _ = drawn(model, strategy)
+    marked = {name: label for name, label in nodes.items() if "again" in label}
+    assert set(marked) == {"up", "pool", "pool/relu"}
+    assert "updates are shared out" in nodes["up"] and "shared" not in nodes["down"]
+
+
+@pytest.mark.parametrize("edit", [{"start": 1}, {"o": 2}, {"o": 2, "strides": (3,)}])
+def test_what_reaches_beyond_its_stage_is_refused_before_compile(edit: dict[str, Any]) -> None:
+    stages = ["up"], ["relu"], ["down"], ["p*"]
+    strategy = Strategy(4).pipeline(*stages, micro_batches=2).split("up", **edit)
+    for act in (Strategy.bind, Strategy.to_dot):
+        with pytest.raises(
+            ValueError, match=r"up: .* reaches beyond its stage, which has 1 device"
+        ):
+            act(strategy, mlp())
 
 
 def test_an_index_of_extent_1_is_not_taken_for_a_sum() -> None:

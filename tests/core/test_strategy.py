@@ -289,6 +289,51 @@ def test_not_json(tmp_path: Path) -> None:
         Strategy.load(path)
 
 
+def test_a_file_that_does_not_fit_is_named_with_what_may_be_meant(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    for strategy, message in (
+        (Strategy(2).split("downn", o=2), r"no operator .* matches 'downn'; did you mean 'down'\?"),
+        (
+            Strategy(2).split("down", smaple=2),
+            r"down has no index 'smaple'.*; did you mean 'sample'\?",
+        ),
+        (Strategy(2).pipeline(["head"], ["up"], micro_batches=2), r"head is in stage 0"),
+        (Strategy.hybrid(pp=9), r"a pipeline of 9 stages"),
+    ):
+        strategy.save(path)
+        for act in (Strategy.bind, Strategy.to_dot):
+            with pytest.raises(ValueError, match=rf"mine\.json: {message}"):
+                act(Strategy.load(path), mlp())
+            with pytest.raises(ValueError, match=rf"^strategy: {message}"):
+                act(strategy, mlp())
+
+
+def test_files_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message says who wanted them."""
+    with pytest.raises(FileNotFoundError, match=r"Strategy\.load: .*: 'no\.json'"):
+        Strategy.load("no.json")
+    monkeypatch.setattr("sys.argv", ["x", "--import-strategy", "no.json"])
+    model = mlp()
+    with pytest.raises(FileNotFoundError, match=r"compile: --import-strategy: .*: 'no\.json'"):
+        model.compile(SGDOptimizer(model), LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY)
+
+
+def test_strategies_tell_what_they_are() -> None:
+    assert str(Strategy(1)) == "strategy for 1 device"
+    assert repr(Strategy(1)) == "<Strategy for 1 device: all of a model on device 0>"
+    strategy = Strategy(8).split("a", start=1).split("b", b0=2, o=2).split("c", sample=8)
+    strategy.split("d", sample=2, strides=(4,)).share_updates("a")
+    assert str(strategy).splitlines()[1:] == [
+        "  a: whole, on device 1",
+        "  b: b0 in 2 x o in 2, on devices 0, 1, 2, 3",
+        "  c: sample in 8, on devices 0 to 7",
+        "  d: sample in 2, on devices 0, 4",
+        "  a: updates are shared out",
+    ]
+    assert repr(strategy).startswith("<Strategy for 8 devices: a: whole, on device 1; b: b0 in 2")
+    assert repr(strategy).endswith("; and 1 more>")
+
+
 def test_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Devices without a strategy share the samples; files come and go by flag."""
     path = tmp_path / "out.json"
@@ -380,7 +425,7 @@ def test_a_pipeline_is_cut_evenly() -> None:
         (Strategy.hybrid(pp=6), r"a pipeline of 6 stages of a model with 5 operators"),
         (
             Strategy(2).pipeline(["up"], ["*"], micro_batches=2).split("up", o=2),
-            r"up: o in 2, from device 0 by \[1\] reaches beyond the 1 devices of its stage",
+            r"up: o in 2, on devices 0, 1 reaches beyond its stage, which has 1 device",
         ),
     ],
 )

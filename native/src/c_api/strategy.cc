@@ -4,6 +4,7 @@
 #include <set>
 #include <sstream>
 #include <utility>
+#include <vector>
 
 #include "c_api/objects.h"
 #include "c_api/options.h"
@@ -37,9 +38,11 @@ using Kinds = std::set<std::string>;  // of moves
 // What a node of the user's graph comes to, in all the calls that are made for it.
 struct Spread {
   std::set<int> devices;
-  bool whole_op = false;                            // some call is of the node's own op
-  std::map<std::string, std::set<int64_t>> begins;  // of the parts, by index; of these calls, if there are
-  std::map<NodeId, Kinds> reads;                    // by the node that made what is read, itself included
+  std::set<int> micros;   // micro-batches; -1: of a call that is in none
+  bool whole_op = false;  // some call is of the node's own op
+  // Of the parts in a micro-batch, by index; of these calls, if there are.
+  std::map<std::string, std::map<int, std::set<int64_t>>> begins;
+  std::map<NodeId, Kinds> reads;  // by the node that made what is read, itself included
 };
 
 bool is_source(const Node& node) { return node.op == "weight" || node.op == "constant" || node.op == "input"; }
@@ -60,29 +63,44 @@ FlatGraph forward(const Graph& user, const Strategy& strategy, int64_t seed) {
   return flatten(place(std::move(copied.graph), strategy, {}), {});
 }
 
-// Who made a value, and the moves that brought it.
-void trace(const Graph& flat, Value value, Kinds kinds, std::map<NodeId, Kinds>& found) {
-  const Node& node = flat.node(value.node);
+// Who made a value, and the moves between devices that brought it.
+void trace(const FlatGraph& flat, Value value, Kinds kinds, std::map<NodeId, Kinds>& found) {
+  const Node& node = flat.graph.node(value.node);
   if (node.op != "move") {
     if (node.origin >= 0 && node.op != "weight" && node.op != "constant") found[node.origin].merge(kinds);
     return;
   }
-  kinds.insert(node.name.substr(0, node.name.find('/')));
+  const auto here = [&](Value input) { return flat.locals[input.node].device == flat.locals[value.node].device; };
+  if (!std::all_of(node.inputs.begin(), node.inputs.end(), here))
+    kinds.insert(node.name.substr(0, node.name.find('/')));
   for (const Value& input : node.inputs) trace(flat, input, kinds, found);
+}
+
+// The micro-batch of each call, also of one that follows: that of what it reads; -1: of none.
+std::vector<int> micros_of(const FlatGraph& flat) {
+  std::vector<int> micros(flat.graph.size(), -1);
+  for (const NodeId id : flat.graph.order()) {
+    micros[id] = flat.locals[id].micro;
+    for (const Value& input : flat.graph.node(id).inputs) micros[id] = std::max(micros[id], micros[input.node]);
+  }
+  return micros;
 }
 
 std::map<NodeId, Spread> spreads_of(const Graph& user, const FlatGraph& flat) {
   std::map<NodeId, Spread> spreads;
+  const std::vector<int> micros = micros_of(flat);
   for (const NodeId id : flat.graph.order()) {
     const Node& node = flat.graph.node(id);
     if (node.origin < 0 || node.op == "move" || node.op == "weight" || node.op == "constant") continue;
     Spread& spread = spreads[node.origin];
-    spread.devices.insert(flat.locals[id].device);
+    const Local& local = flat.locals[id];
+    spread.devices.insert(local.device);
+    spread.micros.insert(micros[id]);
     const bool own = node.op == user.node(node.origin).op;
     if (own && !std::exchange(spread.whole_op, true)) spread.begins.clear();
     if (own == spread.whole_op)
-      for (const IndexRange& range : flat.locals[id].box) spread.begins[range.name].insert(range.origin);
-    for (const Value& input : node.inputs) trace(flat.graph, input, {}, spread.reads);
+      for (const IndexRange& range : local.box) spread.begins[range.name][micros[id]].insert(range.origin);
+    for (const Value& input : node.inputs) trace(flat, input, {}, spread.reads);
   }
   return spreads;
 }
@@ -98,10 +116,13 @@ std::string text_of(const std::map<NodeId, Spread>& spreads) {
     list(spread.devices);
     out << "\t";
     std::vector<std::string> splits;
-    for (const auto& [index, begins] : spread.begins)
-      if (begins.size() > 1) splits.push_back(cat(index, ":", begins.size()));
+    for (const auto& [index, begins] : spread.begins) {
+      size_t parts = 0;
+      for (const auto& [micro, of_micro] : begins) parts = std::max(parts, of_micro.size());
+      if (parts > 1) splits.push_back(cat(index, ":", parts));
+    }
     list(splits);
-    out << "\n";
+    out << "\t" << spread.micros.size() - spread.micros.count(-1) << "\n";
     for (const auto& [from, kinds] : spread.reads) {
       if (from == id && kinds.empty()) continue;
       out << "edge\t" << tensor_of({from, 0}) << "\t" << tensor_of({id, 0}) << "\t";
