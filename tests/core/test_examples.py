@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from flexflow.core import Strategy
 from flexflow.core._find import library_path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,6 +66,17 @@ def test_runs_by_path_with_flags(tmp_path: Path) -> None:
     script = str(ROOT / "examples/python/native/digits_mlp.py")
     out = run(script, "-e", "33", "-b", "32", cwd=tmp_path, PYTHONPATH=str(ROOT))
     assert "epoch 33/33" in out
+
+
+@pytest.mark.parametrize("strategy", ["tensor", "pipeline", "mine.json"])
+def test_strategies_by_name_and_by_file(strategy: str, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn")
+    Strategy(3).split("up", sample=3).split("down", start=2).save(tmp_path / "mine.json")
+    script = str(ROOT / "examples/python/native/strategies.py")
+    out = run(script, strategy, "-e", "2", cwd=tmp_path, PYTHONPATH=str(ROOT))
+    assert "strategy for 1 device\n" in out and "the loss went from" in out
+    expected = {"tensor": "up: o in 2, on devices 0, 1", "pipeline": "2 stages, 4 micro-batches"}
+    assert expected.get(strategy, "down: whole, on device 2") in out
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
