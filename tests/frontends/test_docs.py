@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flexflow.core import LossType
+from flexflow.core import FFConfig, FFModel, LossType, Strategy
 from flexflow.keras import activations, callbacks, layers, losses, metrics, optimizers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,6 +75,27 @@ def test_readme() -> None:
     assert "device 1:" in ffmodel.plan("train") and "#7" in ffmodel.plan("train")
 
 
+def test_strategy_files(tmp_path: Path) -> None:
+    """The example is what the snippet makes, fits a model, and the table has every key."""
+    path = tmp_path / "strategy.json"
+    (example,) = snippets("docs/strategies.md", "json")
+    path.write_text(example)
+    (snippet,) = snippets("docs/strategies.md")
+    names: dict[str, Any] = {"Strategy": Strategy}
+    exec(snippet, names)
+    strategy = Strategy.load(path)
+    assert strategy == names["strategy"]
+    model = FFModel(FFConfig(batch_size=8))
+    t = model.create_tensor([8, 4])
+    for name in ("up", "down", "head"):
+        t = model.dense(t, 4, name=name)
+    assert "head: whole, on device 3, stage 1" in str(strategy.bind(model))
+
+    keys = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs/strategies.md").read_text(), re.M)
+    values = strategy.to_json()
+    assert set(keys) == set(values) | set(values["ops"][0])
+
+
 def test_layout(capsys: pytest.CaptureFixture[str]) -> None:
     (snippet,) = snippets("docs/layout.md")
     exec(snippet, {})
@@ -83,7 +104,7 @@ def test_layout(capsys: pytest.CaptureFixture[str]) -> None:
         assert stage in printed
 
 
-@pytest.mark.parametrize("document", ["layout", "adding_an_op", "guide"])
+@pytest.mark.parametrize("document", ["layout", "adding_an_op", "guide", "strategies"])
 def test_files_that_are_named_are_there(document: str) -> None:
     """By the end of their path, such as `lowering/fuse.cc`; but for those of the example."""
     folders = ("native", "flexflow", "examples", "tests", "docs", "tools")
