@@ -6,7 +6,7 @@ import ctypes
 import json
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ import numpy as np
 from flexflow.core import _abi
 from flexflow.core._lib import call
 from flexflow.core.arrays import numpy_storage, view
-from flexflow.core.checks import integer, need_file, shown
+from flexflow.core.checks import integer, need_file, shown, some
 from flexflow.core.dataloader import SingleDataLoader
 from flexflow.core.types import DataType
 
@@ -94,8 +94,8 @@ def _optimizer(model: FFModel) -> str | None:
 def _expect_same(given: dict[str, np.ndarray], states: dict[str, _Kind], who: str) -> None:
     if given.keys() != states.keys():
         raise ValueError(
-            f"{who} it has {_some(given.keys() - states.keys())} that the model lacks, and lacks "
-            f"{_some(states.keys() - given.keys())} that the model has"
+            f"{who} it has {some(given.keys() - states.keys())} that the model lacks, and lacks "
+            f"{some(states.keys() - given.keys())} that the model has"
         )
     for name, (data_type, dims) in states.items():
         array, dtype = given[name], numpy_storage(data_type)
@@ -104,13 +104,6 @@ def _expect_same(given: dict[str, np.ndarray], states: dict[str, _Kind], who: st
                 f"{who} {name} is {array.dtype} {list(array.shape)}, in the model it is {dtype} "
                 f"{list(dims)}"
             )
-
-
-def _some(names: Iterable[str]) -> str:
-    listed = sorted(names)
-    return ", ".join(listed[:4]) + (f" and {len(listed) - 4} more" if len(listed) > 4 else "") or (
-        "nothing"
-    )
 
 
 # ---- loaders ----
@@ -133,7 +126,7 @@ def _place_in(head: Any, loader: SingleDataLoader, path: str | os.PathLike[str])
     name, known = loader.input.name, head["loaders"]
     if name not in known:
         raise ValueError(
-            f"{path}: has no position of a loader for {name}; it has {_some(known)}; leave the "
+            f"{path}: has no position of a loader for {name}; it has {some(known)}; leave the "
             "loader out, and reset it"
         )
     place: dict[str, int] = known[name]

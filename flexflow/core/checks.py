@@ -10,7 +10,7 @@ import errno
 import math
 import operator
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Real
 from typing import Any
@@ -30,6 +30,17 @@ def shown(value: Any) -> str:
         return f"an integer of {value.bit_length()} bits"
     text = repr(value)
     return text if len(text) <= 100 else f"a value of type {type(value).__name__}"
+
+
+def some(names: Iterable[str]) -> str:
+    """The first of some names for a message.
+
+    >>> some(["b", "a"]), some("fedcba"), some([])
+    ('a, b', 'a, b, c, d and 2 more', 'nothing')
+    """
+    listed = sorted(names)
+    more = f" and {len(listed) - 4} more" if len(listed) > 4 else ""
+    return ", ".join(listed[:4]) + more or "nothing"
 
 
 def integer(value: Any, who: str, least: int = LEAST_INT64, most: int = MOST_INT64) -> int:

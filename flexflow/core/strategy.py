@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flexflow.core._lib import attributes, text
 from flexflow.core.binding import Binding, matches, stages_of
-from flexflow.core.checks import integer, need_file, told_by
+from flexflow.core.checks import integer, need_file, some, told_by
 from flexflow.core.drawing import Layout, dot, line_of
 from flexflow.core.guard import did_you_mean
 from flexflow.core.placement import Placement, indices_of, resolve
@@ -431,7 +431,7 @@ class Strategy:
         said = [rule[0] for rule in self.rules] + self.shared_updates + self.recomputed
         for pattern in itertools.chain(said, *self.stages):
             if not any(matches(name, [pattern]) for name in names):
-                near = did_you_mean(pattern, names)
+                near = did_you_mean(pattern, names) or f"; it has {some(names)}"
                 raise ValueError(f"no operator of the model matches {pattern!r}{near}")
         for pattern in self.recomputed:
             if not any(matches(name, [pattern]) for name in computing):

@@ -299,6 +299,7 @@ def test_a_file_that_does_not_fit_is_named_with_what_may_be_meant(tmp_path: Path
         ),
         (Strategy(2).pipeline(["head"], ["up"], micro_batches=2), r"head is in stage 0"),
         (Strategy.hybrid(pp=9), r"a pipeline of 9 stages"),
+        (Strategy(2).split("side", o=2), r"no operator .*; it has down, head, .* and 1 more$"),
     ):
         strategy.save(path)
         for act in (Strategy.bind, Strategy.to_dot):
