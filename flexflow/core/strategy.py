@@ -518,6 +518,8 @@ def strategy_options(
     if config.only_data_parallel:
         strategy = Strategy.data_parallel(max(strategy.devices, config.devices))
     bound = strategy._resolved(model)
+    if strategy._origin != "strategy":
+        strategy._layout(bound, model)  # what cannot be split so is then told with the file's name
     if config.export_strategy_file:
         bound.save(config.export_strategy_file)
     return {"devices": max(strategy.devices, config.devices), **bound_options(bound, model)}

@@ -309,6 +309,15 @@ def test_a_file_that_does_not_fit_is_named_with_what_may_be_meant(tmp_path: Path
                 act(strategy, mlp())
 
 
+def test_compile_names_the_file_that_no_kernel_can_follow(tmp_path: Path) -> None:
+    model = FFModel(FFConfig(batch_size=8))
+    model.lstm(model.create_tensor([8, 2, 2]), 3, name="steps")
+    path = tmp_path / "mine.json"
+    Strategy(2).split("steps", t=2).save(path)
+    with pytest.raises(ValueError, match=r'mine\.json: steps: .* along "t": each step needs'):
+        model.compile(loss_type=LossType.LOSS_IDENTITY, strategy=Strategy.load(path))
+
+
 def test_files_that_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says who wanted them."""
     with pytest.raises(FileNotFoundError, match=r"Strategy\.load: .*: 'no\.json'"):
