@@ -13,6 +13,7 @@ import pytest
 
 from flexflow.core import (
     ActiMode,
+    AdamOptimizer,
     DataType,
     FFConfig,
     FFModel,
@@ -406,3 +407,29 @@ def test_a_stage_holds_few_micro_batches() -> None:
     rows = [arena(Strategy.hybrid(pp=2, micro_batches=count))[0] for count in (2, 4, 16)]
     assert rows[1] < 0.75 * rows[0] and rows[2] < 0.75 * rows[1]
     assert arena(Strategy.hybrid(micro_batches=8))[0] < 0.5 * arena(Strategy(1))[0]
+
+
+def test_accumulated_gradients_are_summed_as_they_come() -> None:
+    """Memory for one gradient of each weight, whatever the number of micro-batches."""
+
+    def arena(micro_batches: int) -> int:
+        model = FFModel(FFConfig(batch_size=32, device="reference"))
+        t = model.create_tensor([32, 64], "float64")
+        for _ in range(6):
+            t = model.dense(t, 64, ActiMode.AC_MODE_RELU)
+        loss = LossType.LOSS_MEAN_SQUARED_ERROR_AVG_REDUCE
+        strategy = Strategy.hybrid(micro_batches=micro_batches)
+        model.compile(AdamOptimizer(model), loss, strategy=strategy)
+        return int(re.findall(r"arena (\d+) B", model.plan())[0])
+
+    assert arena(16) < arena(4) < arena(2)
+
+
+def test_reports_are_about_the_whole_batch() -> None:
+    """Not about the smaller one that came last."""
+    model = mlp()
+    loss = LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
+    model.compile(SGDOptimizer(model), loss)
+    before = model.memory_report(), model.plan()
+    model.fit(np.zeros((11, 12)), np.zeros(11, np.int32), verbose=0)
+    assert (model.memory_report(), model.plan()) == before
