@@ -8,6 +8,9 @@
 namespace ff {
 namespace {
 
+// An op has a call for each part: more are surely a mistake, which would take hours and all memory.
+constexpr size_t kMostParts = size_t{1} << 16;
+
 Box first_half(Box box, size_t index) {
   box[index].extent = (box[index].global + 1) / 2;
   return box;
@@ -128,6 +131,9 @@ Parts Splitting::cut(const Placement& placement) const {
     }
     const auto index = static_cast<size_t>(it - call_.box.begin());
     if (split.degree < 1) bad_value(call_.name, ": index \"", split.index, "\" has degree ", split.degree);
+    if (parts.size() * static_cast<size_t>(split.degree) > kMostParts)
+      bad_value(call_.name, ": index \"", split.index, "\" in ", split.degree, " parts makes ",
+                parts.size() * static_cast<size_t>(split.degree), " parts; expected at most ", kMostParts);
     if (const std::string reason = obstacle(index); split.degree > 1 && !reason.empty())
       bad_value(call_.name, ": ", call_.op, " cannot be split along \"", split.index, "\": ", reason);
     Parts next;
