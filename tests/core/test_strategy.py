@@ -12,6 +12,7 @@ import pytest
 
 from flexflow.core import (
     ActiMode,
+    CompMode,
     DataType,
     FFConfig,
     FFModel,
@@ -382,3 +383,25 @@ def test_the_library_checks_what_is_recomputed(
     loss = LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
     with pytest.raises(ValueError, match=message):
         model.compile(SGDOptimizer(model), loss)
+
+
+@pytest.mark.parametrize("strides", [(1, 0), (0, 0), (3, 1)])
+def test_each_part_serves_one_expert(strides: tuple[int, int]) -> None:
+    """Halves of the samples for one expert after another, on the same devices or not."""
+
+    def served(strategy: Strategy) -> np.ndarray:
+        model = FFModel(FFConfig(device="reference"))
+        x = model.create_tensor([6, 2], "float64")
+        chosen = model.create_tensor([6, 1], "int32")
+        rows = model.group_by(x, chosen, 3, 1.0, name="experts")
+        y = model.concat(rows, 1)
+        mode, loss = CompMode.INFERENCE, LossType.LOSS_MEAN_SQUARED_ERROR_AVG_REDUCE
+        model.compile(None, loss, comp_mode=mode, strategy=strategy)
+        x.set_tensor(model, np.arange(1.0, 13.0).reshape(6, 2))
+        chosen.set_tensor(model, np.array([[0], [1], [2], [2], [1], [0]], np.int32))
+        model.forward()
+        return y.get_tensor(model)
+
+    expected = [[1, 2, 3, 4, 5, 6], [11, 12, 9, 10, 7, 8]]
+    split = Strategy(6).split("experts", strides=strides, b0=2, e=3)
+    np.testing.assert_array_equal(served(split), expected)
