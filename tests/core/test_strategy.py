@@ -405,3 +405,21 @@ def test_each_part_serves_one_expert(strides: tuple[int, int]) -> None:
     expected = [[1, 2, 3, 4, 5, 6], [11, 12, 9, 10, 7, 8]]
     split = Strategy(6).split("experts", strides=strides, b0=2, e=3)
     np.testing.assert_array_equal(served(split), expected)
+
+
+@pytest.mark.parametrize("splits", [{"g": 2}, {"g": 1}, {"g": 1, "c": 2}])
+def test_groups_that_a_small_batch_lacks(splits: dict[str, int]) -> None:
+    """The last batch has one row, so one group, and nothing along which groups could be split."""
+
+    def trained(strategy: Strategy | None) -> np.ndarray:
+        model = FFModel(FFConfig(device="reference", seed=1))
+        t = model.batch_norm(model.create_tensor([4, 3], "float64"), groups=2, name="norm")
+        model.dense(t, 2, name="top")
+        loss = LossType.LOSS_MEAN_SQUARED_ERROR_AVG_REDUCE
+        model.compile(SGDOptimizer(model, lr=0.1), loss, strategy=strategy)
+        random = np.random.default_rng(0)
+        model.fit(random.normal(size=(9, 3)), random.normal(size=(9, 2)), verbose=0)
+        return model.get_layer_by_name("top").get_weight_tensor().get_weights()
+
+    split = Strategy(2).split("norm", **splits)
+    np.testing.assert_allclose(trained(split), trained(None), rtol=1e-9)
