@@ -49,7 +49,7 @@ class Strategy:
         self.micro_batches = 1
         self.shared_updates: list[str] = []  # patterns of operators
         self.recomputed: list[str] = []  # likewise
-        self._operators: list[str] = []  # of the model that it is bound to
+        self._operators: list[str] = []  # of the model that it is bound to; edited, it no more is
 
     # ---- ready-made ones ----
     @classmethod
@@ -144,7 +144,7 @@ class Strategy:
             if len(grid) != len(degrees):
                 raise ValueError(f"{who}: {len(grid)} strides for {len(degrees)} splits")
             for stride in grid:
-                integer(stride, f"{who}: stride", 0)
+                integer(stride, f"{who}: stride", 0, MOST)
         placement = Placement(degrees, integer(start, f"{who}: start", 0), grid)
         if placement.devices() > self.devices:
             raise ValueError(
@@ -152,6 +152,7 @@ class Strategy:
                 f"{start}; the strategy has devices 0 to {self.devices - 1}"
             )
         self.rules.append((pattern, placement))
+        self._operators = []
 
     def pipeline(self, *stages: Sequence[str], micro_batches: int) -> Strategy:
         """Cut the model into stages that work one behind the other on micro-batches, forward and
@@ -188,6 +189,7 @@ class Strategy:
         self.micro_batches = integer(micro_batches, "pipeline: micro_batches", 1, MOST)
         self.stages = [list(stage) for stage in stages]
         self.pipeline_degree = 1
+        self._operators = []
         return self
 
     @property
@@ -203,6 +205,7 @@ class Strategy:
         ['*']
         """
         self.shared_updates.append(_pattern(pattern, "share_updates"))
+        self._operators = []
         return self
 
     def recompute(self, pattern: str) -> Strategy:
@@ -223,6 +226,7 @@ class Strategy:
           dense*: computed again in the backward pass
         """
         self.recomputed.append(_pattern(pattern, "recompute"))
+        self._operators = []
         return self
 
     # ---- files ----

@@ -299,6 +299,11 @@ def test_patterns_are_texts(wrong: Any) -> None:
         Strategy(2).pipeline([wrong], micro_batches=2)
 
 
+def test_strides_beyond_all_devices() -> None:
+    with pytest.raises(ValueError, match=r"stride: got 4611686018427387904, expected at most"):
+        Strategy(2).split("up", strides=[2**62], sample=1)
+
+
 def test_codes_of_characters_are_no_strides() -> None:
     with pytest.raises(TypeError, match=r"strides: got b'\\x01', expected a list of integers"):
         Strategy(2).split("up", strides=b"\x01", sample=2)
@@ -423,3 +428,30 @@ def test_groups_that_a_small_batch_lacks(splits: dict[str, int]) -> None:
 
     split = Strategy(2).split("norm", **splits)
     np.testing.assert_allclose(trained(split), trained(None), rtol=1e-9)
+
+
+@pytest.mark.parametrize("pattern", ["up", "*"])
+def test_an_index_is_split_once(pattern: str) -> None:
+    with pytest.raises(ValueError, match=r"up: index 'b0' is split in 2 and in 4; name it, or its"):
+        Strategy(8).split(pattern, sample=2, b0=4).bind(mlp())
+
+
+def test_an_edited_strategy_is_bound_no_more() -> None:
+    """It holds patterns again, and prints as such."""
+    model = mlp()
+    names = [op.name for op in model.get_layers().values()]
+    for edit in (
+        lambda bound: bound.split("u*", sample=2),
+        lambda bound: bound.pipeline(["u*"], names[1:], micro_batches=2),
+        lambda bound: bound.share_updates("u*"),
+        lambda bound: bound.recompute("u*"),
+    ):
+        bound = Strategy(2).split("up", o=2).bind(model)
+        assert "u*" in str(edit(bound))
+
+
+def test_why_an_index_of_extent_1_is_whole() -> None:
+    model = FFModel(FFConfig())
+    model.dense(model.create_tensor([1, 3]), 2, ActiMode.AC_MODE_RELU, name="top")
+    with pytest.raises(ValueError, match=r"no index 'sample' .* b0 \(whole: its extent is 1\)"):
+        Strategy(2).split("top", sample=2).bind(model)

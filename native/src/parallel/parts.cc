@@ -86,7 +86,8 @@ std::string Splitting::obstacle(size_t index) const {
   for (const auto& [name, reason] : def_.whole_indices)
     if (call_.box[index].name == name) return reason;
   const auto activation = call_.attrs.has("activation") ? call_.attrs.text("activation") : "none";
-  if (activation != "none" && combined(index)) return cat("its sum is not complete before the ", activation);
+  if (activation != "none" && call_.box[index].global > 1 && combined(index))
+    return cat("its sum is not complete before the ", activation);
   const std::vector<int64_t> axes = whole_axes(def_, call_);
   const int dim = axes.empty() ? -1 : dim_of(index, {false, 0});
   if (std::find(axes.begin(), axes.end(), dim) != axes.end()) return cat("its kernel needs axis ", dim, " whole");
