@@ -107,7 +107,7 @@ def test_strategies_that_do_not_fit() -> None:
         Strategy(4).split("first", b0=2, strides=[1.5])  # type: ignore[list-item]
     with pytest.raises(ValueError, match=r"dp"):
         Strategy.hybrid(dp=-1, tp=-2)
-    with pytest.raises(ValueError, match=r"expected 1 or more parts"):
+    with pytest.raises(ValueError, match=r"parts of b0: got 0, expected at least 1"):
         Strategy(4).split("first", b0=0)
     with pytest.raises(FlexFlowError, match=r"not compiled"):
         model.predict(np.zeros((BATCH, 5), np.float32))
