@@ -65,6 +65,8 @@ def integers(values: Any, who: str) -> list[int]:
     [2, 3]
     """
     try:
+        if isinstance(values, (bytes, bytearray)):  # they give the codes of their characters
+            raise TypeError
         return [integer(value, who) for value in values]
     except TypeError:
         raise TypeError(f"{who}: got {shown(values)}, expected a list of integers") from None
