@@ -90,7 +90,7 @@ class Binding:
                     f"{op.name} has no index {name!r} to split; it has {known or 'none'}"
                     + did_you_mean(name, [*KINDS, *(i.name for i in indices)])
                 )
-            splits[index.name] = degree
+            _add(splits, index.name, degree, op)
         return Placement(splits, said.start, said.grid())
 
     def _in_general(self, op: Op, said: Placement, follows: bool) -> Placement | None:
@@ -107,7 +107,7 @@ class Binding:
         for (name, degree), stride in zip(said.splits.items(), said.grid()):
             index = resolve(name, indices)
             if index is not None:
-                splits[index.name] = degree
+                _add(splits, index.name, degree, op)
                 strides.append(stride)
         if tensor is not None and tensor.name not in splits:
             splits[tensor.name] = self.strategy.tensor_parallel_degree
@@ -194,6 +194,16 @@ def matches(name: str, patterns: Sequence[str]) -> bool:
     return name in patterns or any(
         fnmatch.fnmatchcase(name, pattern) for pattern in patterns if _WILD.search(pattern)
     )
+
+
+def _add(splits: dict[str, int], index: str, degree: int, op: Op) -> None:
+    """A kind may stand for an index that is named as well."""
+    if index in splits:
+        raise ValueError(
+            f"strategy: {op.name}: index {index!r} is split in {splits[index]} and in {degree}; "
+            "name it, or its kind, once"
+        )
+    splits[index] = degree
 
 
 def _outputs(op: Op) -> list[int]:

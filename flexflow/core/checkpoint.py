@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import json
 import os
 import threading
@@ -157,6 +158,9 @@ def _complete(head: Any) -> dict[str, Any]:
 # ---- the file ----
 def _write(target: Path, arrays: dict[str, Any]) -> None:
     """All of it or nothing, whenever the process or the machine stops."""
+    if target.exists() and not (target.is_file() or target.is_dir()):
+        # Replaced like a file, /dev/null would be gone for all programs.
+        raise OSError(errno.EINVAL, "is a device or the like; expected a file's name", str(target))
     beside = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_native_id()}.tmp")
     try:
         with open(beside, "wb") as file:
@@ -176,7 +180,7 @@ def _write(target: Path, arrays: dict[str, Any]) -> None:
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """What a checkpoint says about itself, and the states in it."""
-    with open(path, "rb") as file:
+    with open(os.fspath(path), "rb") as file:  # a number would be somebody else's open file
         try:
             with np.load(file, allow_pickle=False) as saved:
                 arrays = {name: np.asarray(saved[name], order="C") for name in saved.files}

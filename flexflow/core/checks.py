@@ -80,6 +80,8 @@ def integers(values: Any, who: str) -> list[int]:
     [2, 3]
     """
     try:
+        if isinstance(values, (bytes, bytearray)):  # they give the codes of their characters
+            raise TypeError
         return [integer(value, who) for value in values]
     except TypeError:
         raise TypeError(f"{who}: got {shown(values)}, expected a list of integers") from None
@@ -160,7 +162,10 @@ def need_file(path: str | os.PathLike[str], who: str) -> None:
 
 @contextmanager
 def told_by(where: str) -> Iterator[None]:
-    """Errors of value begin with what they are about, such as the name of a file.
+    """What is wrong in plain values is told with where they are from, such as a file's name.
+
+    Raises:
+        ValueError: for any error of value or type.
 
     >>> with told_by("fast.json"):
     ...     integer(0, "start", 1)
@@ -170,5 +175,5 @@ def told_by(where: str) -> Iterator[None]:
     """
     try:
         yield
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{where}: {error}") from None

@@ -92,8 +92,9 @@ _LEAST = {
     "weight_decay": 0,
     "print_freq": 0,
 }
-# Most integers go into 31 bits; a team of more threads than the last is surely a mistake.
+# Most integers go into 31 bits; more devices or threads than these are surely a mistake.
 _MOST = {
+    "devices": 2**16,
     "seed": MOST_INT64,
     "simulator_work_space_size": MOST_INT64,
     "simulator_segment_size": MOST_INT64,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -57,14 +58,20 @@ class Placement:
         reach = sum((d - 1) * s for d, s in zip(self.splits.values(), self.grid()))
         return self.start + reach + 1
 
-    def on_devices(self) -> list[int]:
-        """The devices of the parts, the last split running fastest."""
+    def _where(self) -> str:
+        first, last = self.start, self.devices() - 1
+        if first == last:
+            return devices_text([first])
+        if math.prod(self.splits.values()) > 64:
+            row_major = self.grid() == Placement(self.splits).grid()
+            return f"devices {first} to {last}" + f" by {list(self.grid())}" * (not row_major)
         steps = ([p * s for p in range(d)] for d, s in zip(self.splits.values(), self.grid()))
-        return [self.start + sum(offsets) for offsets in itertools.product(*steps)]
+        # The last split runs fastest.
+        return devices_text([first + sum(offsets) for offsets in itertools.product(*steps)])
 
     def __str__(self) -> str:
         splits = " x ".join(f"{index} in {parts}" for index, parts in self.splits.items())
-        return f"{splits or 'whole'}, on {devices_text(self.on_devices())}"
+        return f"{splits or 'whole'}, on {self._where()}"
 
 
 def devices_text(devices: Sequence[int]) -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flexflow.core._lib import attributes, text
 from flexflow.core.binding import Binding, matches, stages_of
-from flexflow.core.checks import integer, need_file, some, told_by
+from flexflow.core.checks import integer, integers, need_file, shown, some, told_by
 from flexflow.core.drawing import Layout, dot, line_of
 from flexflow.core.guard import did_you_mean
 from flexflow.core.placement import Placement, indices_of, resolve
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 FORMAT, VERSION = "flexflow strategy", 1
 _SHARED, _RECOMPUTED = "updates are shared out", "computed again in the backward pass"
+# Devices of a strategy, and parts of an index. There is an operator for each part: of more, which
+# are surely a mistake, a plan would take hours and all memory.
+MOST = 2**16
 
 
 class Strategy:
@@ -39,11 +42,7 @@ class Strategy:
     """
 
     def __init__(self, devices: int) -> None:
-        if not isinstance(devices, int) or isinstance(devices, bool):
-            raise TypeError(f"Strategy: devices is {devices!r}, expected an integer")
-        if devices < 1:
-            raise ValueError(f"Strategy: devices is {devices}, expected 1 or more")
-        self.devices = devices
+        self.devices = integer(devices, "Strategy: devices", 1, MOST)
         self.rules: list[tuple[str, Placement]] = []
         self.tensor_parallel_degree = 1
         self.pipeline_degree = 1  # stages that are cut evenly ...
@@ -95,13 +94,16 @@ class Strategy:
           tensor parallel in 2
           *: sample in 2, on devices 0, 2 of its stage
         """
-        per_stage = integer(dp, "hybrid: dp", 1) * integer(tp, "hybrid: tp", 1)
-        strategy = cls(per_stage * integer(pp, "hybrid: pp", 1))
+        dp, tp, pp = (
+            integer(degree, f"hybrid: {name}", 1, MOST)
+            for name, degree in (("dp", dp), ("tp", tp), ("pp", pp))
+        )
+        strategy = cls(dp * tp * pp)
         strategy.tensor_parallel_degree = tp
         strategy.pipeline_degree = pp
         if micro_batches is None:
             micro_batches = 2 * pp if pp > 1 else 1
-        strategy.micro_batches = integer(micro_batches, "hybrid: micro_batches", 1)
+        strategy.micro_batches = integer(micro_batches, "hybrid: micro_batches", 1, MOST)
         if dp > 1:
             strategy.split("*", sample=dp, strides=(tp,))
         return strategy
@@ -125,27 +127,34 @@ class Strategy:
 
         Raises:
             ValueError: a number is out of range, or a device beyond the strategy's is reached.
+            TypeError: an argument of a wrong type.
 
         >>> Strategy(4).split("dense", sample=2, o=2).rules[0][1].grid()
         (2, 1)
         """
-        for name, degree in splits.items():
-            if not isinstance(degree, int) or degree < 1:
-                raise ValueError(f"split({pattern!r}): {name}={degree!r}, expected 1 or more parts")
-        if strides is not None and len(strides) != len(splits):
-            raise ValueError(f"split({pattern!r}): {len(strides)} strides for {len(splits)} splits")
-        who = f"split({pattern!r})"
+        self._split(pattern, splits, start, strides)
+        return self
+
+    def _split(self, pattern: Any, splits: Mapping[str, Any], start: Any, strides: Any) -> None:
+        who = f"split({_pattern(pattern, 'split')!r})"
+        degrees = {
+            name: integer(degree, f"{who}: parts of {name}", 1, MOST)
+            for name, degree in splits.items()
+        }
         grid = None
         if strides is not None:
-            grid = tuple(integer(stride, f"{who}: stride", 0) for stride in strides)
-        placement = Placement(dict(splits), integer(start, f"{who}: start", 0), grid)
+            grid = tuple(integers(strides, f"{who}: strides"))
+            if len(grid) != len(degrees):
+                raise ValueError(f"{who}: {len(grid)} strides for {len(degrees)} splits")
+            for stride in grid:
+                integer(stride, f"{who}: stride", 0, MOST)
+        placement = Placement(degrees, integer(start, f"{who}: start", 0), grid)
         if placement.devices() > self.devices:
             raise ValueError(
-                f"split({pattern!r}): the parts reach device {placement.devices() - 1} from device "
+                f"{who}: the parts reach device {placement.devices() - 1} from device "
                 f"{start}; the strategy has devices 0 to {self.devices - 1}"
             )
         self.rules.append((pattern, placement))
-        return self
 
     def pipeline(self, *stages: Sequence[str], micro_batches: int) -> Strategy:
         """Cut the model into stages that work one behind the other on micro-batches, forward and
@@ -170,16 +179,16 @@ class Strategy:
           stage 1 of 2, with 4 micro-batches: down, head
         """
         for stage in stages:
-            if isinstance(stage, str) or not all(isinstance(pattern, str) for pattern in stage):
+            if not _are_patterns(stage):
                 raise TypeError(
-                    f"pipeline: stage is {stage!r}, expected a list of names or patterns"
+                    f"pipeline: stage is {shown(stage)}, expected a list of names or patterns"
                 )
         if not stages or self.devices % len(stages):
             raise ValueError(
                 f"pipeline: {len(stages)} stages for {self.devices} devices; expected a number of "
                 "stages that divides them"
             )
-        self.micro_batches = integer(micro_batches, "pipeline: micro_batches", 1)
+        self.micro_batches = integer(micro_batches, "pipeline: micro_batches", 1, MOST)
         self.stages = [list(stage) for stage in stages]
         self.pipeline_degree = 1
         return self
@@ -196,7 +205,7 @@ class Strategy:
         >>> Strategy.data_parallel(2).share_updates().shared_updates
         ['*']
         """
-        self.shared_updates.append(pattern)
+        self.shared_updates.append(_pattern(pattern, "share_updates"))
         return self
 
     def recompute(self, pattern: str) -> Strategy:
@@ -216,9 +225,7 @@ class Strategy:
         strategy for 1 device
           dense*: computed again in the backward pass
         """
-        if not isinstance(pattern, str):
-            raise TypeError(f"recompute: pattern is {pattern!r}, expected a name or pattern")
-        self.recomputed.append(pattern)
+        self.recomputed.append(_pattern(pattern, "recompute"))
         return self
 
     # ---- files ----
@@ -265,11 +272,12 @@ class Strategy:
         known = set(cls(1).to_json())
         need(set(values) <= known, f"unknown entries {sorted(set(values) - known)}")
         need(not values.get("rewrites"), '"rewrites" is not empty; this version does not act on it')
-        strategy = cls(values.get("devices"))
-        degrees = {}
-        for name in ("tensor_parallel", "pipeline", "micro_batches"):
-            degree = degrees[name] = values.get(name, 1)
-            need(type(degree) is int and degree >= 1, f'"{name}" is {degree!r}, not 1 or more')
+        with told_by(where):
+            strategy = cls(values.get("devices"))
+            degrees = {
+                name: integer(values.get(name, 1), f'"{name}"', 1, MOST)
+                for name in ("tensor_parallel", "pipeline", "micro_batches")
+            }
         strategy.tensor_parallel_degree = degrees["tensor_parallel"]
         stages = values.get("stages", [])
         need(isinstance(stages, list), f'"stages" is {stages!r}, not a list')
@@ -281,11 +289,9 @@ class Strategy:
             strategy.devices % degrees["pipeline"] == 0,
             f'"pipeline" is {degrees["pipeline"]}, no divisor of {strategy.devices} devices',
         )
-        try:
-            if stages:
+        if stages:
+            with told_by(where):
                 strategy.pipeline(*stages, micro_batches=degrees["micro_batches"])
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{where}: {error}") from None
         strategy.pipeline_degree = degrees["pipeline"]
         strategy.micro_batches = degrees["micro_batches"]
         for name, patterns in (
@@ -294,11 +300,13 @@ class Strategy:
         ):
             given = values.get(name, [])
             need(
-                isinstance(given, list) and all(isinstance(pattern, str) for pattern in given),
+                isinstance(given, list) and _are_patterns(given),
                 f'"{name}" is {given!r}, not a list of names or patterns',
             )
             patterns.extend(given)
-        for number, entry in enumerate(values.get("ops", [])):
+        entries = values.get("ops", [])
+        need(isinstance(entries, list), f'"ops" is {shown(entries)}, not a list')
+        for number, entry in enumerate(entries):
             need(
                 isinstance(entry, dict) and isinstance(entry.get("op"), str),
                 f'entry {number} of "ops" has no name of an operator',
@@ -307,15 +315,8 @@ class Strategy:
             need(isinstance(splits, dict), f'{entry["op"]}: "splits" is {splits!r}')
             extra = set(entry) - {"op", "splits", "start", "strides"}
             need(not extra, f"{entry['op']}: unknown entries {sorted(extra)}")
-            try:
-                strategy.split(
-                    entry["op"],
-                    start=entry.get("start", 0),
-                    strides=entry.get("strides"),
-                    **splits,
-                )
-            except (TypeError, ValueError) as error:
-                raise ValueError(f"{where}: {error}") from None
+            with told_by(where):
+                strategy._split(entry["op"], splits, entry.get("start", 0), entry.get("strides"))
         return strategy
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -334,9 +335,10 @@ class Strategy:
             FileNotFoundError: there is no such file.
         """
         need_file(path, "Strategy.load")
+        content = Path(path).read_bytes()
         try:
-            values = json.loads(Path(path).read_text())
-        except json.JSONDecodeError as error:
+            values = json.loads(content)
+        except (ValueError, RecursionError) as error:  # among others, of bytes that are no text
             raise ValueError(f"{path}: not JSON: {error}") from None
         strategy = cls.from_json(values, str(path))
         strategy._origin = str(path)
@@ -439,11 +441,14 @@ class Strategy:
                     f"recompute({pattern!r}): what it matches reads no tensor, so that "
                     "there is nothing to compute again; name operators that do"
                 )
-        bound.shared_updates = [
-            op.name
-            for op in model.get_layers().values()
-            if op.get_number_parameters() and matches(op.name, self.shared_updates)
-        ]
+        weighted = [op.name for op in model.get_layers().values() if op.get_number_parameters()]
+        for pattern in self.shared_updates:
+            if not any(matches(name, [pattern]) for name in weighted):
+                raise ValueError(
+                    f"share_updates({pattern!r}): what it matches has no weights to "
+                    "update; name operators that do"
+                )
+        bound.shared_updates = [name for name in weighted if matches(name, self.shared_updates)]
         bound.recomputed = [name for name in computing if matches(name, self.recomputed)]
         if self.stage_count > 1 or self.micro_batches > 1:
             stages = stages_of(self, model)
@@ -499,6 +504,18 @@ class Strategy:
         """
         bound = self._resolved(model)
         return dot(model, self._layout(bound, model), bound._notes(model))
+
+
+def _pattern(value: Any, who: str) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{who}: pattern is {shown(value)}, expected a name or pattern")
+    return value
+
+
+def _are_patterns(values: Any) -> bool:
+    """Whether it is a list of texts, and no text."""
+    listed = isinstance(values, Sequence) and not isinstance(values, (str, bytes))
+    return listed and all(isinstance(value, str) for value in values)
 
 
 def strategy_options(

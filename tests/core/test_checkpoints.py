@@ -244,6 +244,20 @@ def test_a_save_that_fails_leaves_the_old_file(
     assert (tmp_path / "run.npz").read_bytes() == before
 
 
+def test_what_is_no_file_stays(saved: Path, tmp_path: Path) -> None:
+    """Neither is a device replaced, nor an open file of the program's closed."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    model = network()
+    with pytest.raises(OSError, match=r"is a device or the like; expected a file's name.*pipe"):
+        model.save_checkpoint(pipe)
+    assert pipe.is_fifo() and list(tmp_path.glob(".pipe*")) == []
+    with open(saved, "rb") as file:
+        with pytest.raises(TypeError, match="expected str, bytes or os.PathLike object, not int"):
+            model.load_checkpoint(file.fileno())  # type: ignore[arg-type]
+        assert os.fstat(file.fileno())
+
+
 def test_the_name_is_taken_as_it_is(tmp_path: Path) -> None:
     """NumPy would put .npz behind it; and a link stays one."""
     model = network()

@@ -103,11 +103,11 @@ def test_strategies_that_do_not_fit() -> None:
         model.compile(SGDOptimizer(model), loss, strategy=3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"the parts reach device 4"):
         Strategy(4).split("first", start=1, b0=4)
-    with pytest.raises(TypeError, match=r"stride: got 1.5, expected an integer"):
+    with pytest.raises(TypeError, match=r"strides: got \[1.5\], expected a list of integers"):
         Strategy(4).split("first", b0=2, strides=[1.5])  # type: ignore[list-item]
     with pytest.raises(ValueError, match=r"dp"):
         Strategy.hybrid(dp=-1, tp=-2)
-    with pytest.raises(ValueError, match=r"expected 1 or more parts"):
+    with pytest.raises(ValueError, match=r"parts of b0: got 0, expected at least 1"):
         Strategy(4).split("first", b0=0)
     with pytest.raises(FlexFlowError, match=r"not compiled"):
         model.predict(np.zeros((BATCH, 5), np.float32))

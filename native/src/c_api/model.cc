@@ -235,7 +235,7 @@ std::string Model::profile_text() const {
 
 std::string Model::text(const std::string& what, int32_t sections) {
   if (what == "profile") return profile_text();
-  const StepSpec step = step_spec(sections, batch_);
+  const StepSpec step = step_spec(sections, 0);  // not of the last batch, which may have been a smaller one
   if (what == "graph") return to_string(build_step(owner_->graph, spec_, step, kernel_query()));
   if (what == "plan") return to_string(*plan(step));
   if (what == "memory") return memory_report(*plan(step));

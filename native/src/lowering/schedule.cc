@@ -47,8 +47,9 @@ class Floating {
 
  private:
   void find_floating(const FlatGraph& flat) {
-    const bool several = std::any_of(flat.locals.begin(), flat.locals.end(),
-                                     [&](const Local& local) { return local.device != flat.locals[0].device; });
+    const bool several =
+        !flat.stages.empty() || std::any_of(flat.locals.begin(), flat.locals.end(),
+                                            [&](const Local& local) { return local.device != flat.locals[0].device; });
     const auto users = graph_.users();
     for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
       const Node& node = graph_.node(*it);

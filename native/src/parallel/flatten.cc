@@ -159,15 +159,17 @@ class Flattening {
   // there as they come.
   void accumulate(Value value, Tensor& tensor) {
     std::map<size_t, std::set<int>> makers;  // by term
-    for (const Made& made : tensor.made) makers[made.term].insert(made.shard.device);
+    for (const Made& made : tensor.made)
+      if (volume(made.shard.rect) != 0) makers[made.term].insert(made.shard.device);
     std::vector<Made> made;
     std::set<std::pair<size_t, int>> seen;  // an output may not tell parts apart
     for (const Made& next : tensor.made) {
-      if (!seen.insert({next.term, next.shard.device}).second) continue;
+      const bool empty = volume(next.shard.rect) == 0;  // a part that has no share in this output, as of experts
+      if (!empty && !seen.insert({next.term, next.shard.device}).second) continue;
       const auto sum = std::find_if(made.begin(), made.end(), [&](const Made& before) {
         return before.shard == next.shard && makers[before.term] == makers[next.term];
       });
-      if (sum == made.end() || volume(next.shard.rect) == 0) {
+      if (sum == made.end() || empty) {
         made.push_back(next);
         continue;
       }

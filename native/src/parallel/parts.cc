@@ -8,6 +8,9 @@
 namespace ff {
 namespace {
 
+// An op has a call for each part: more are surely a mistake, which would take hours and all memory.
+constexpr size_t kMostParts = size_t{1} << 16;
+
 Box first_half(Box box, size_t index) {
   box[index].extent = (box[index].global + 1) / 2;
   return box;
@@ -83,7 +86,8 @@ std::string Splitting::obstacle(size_t index) const {
   for (const auto& [name, reason] : def_.whole_indices)
     if (call_.box[index].name == name) return reason;
   const auto activation = call_.attrs.has("activation") ? call_.attrs.text("activation") : "none";
-  if (activation != "none" && combined(index)) return cat("its sum is not complete before the ", activation);
+  if (activation != "none" && call_.box[index].global > 1 && combined(index))
+    return cat("its sum is not complete before the ", activation);
   const std::vector<int64_t> axes = whole_axes(def_, call_);
   const int dim = axes.empty() ? -1 : dim_of(index, {false, 0});
   if (std::find(axes.begin(), axes.end(), dim) != axes.end()) return cat("its kernel needs axis ", dim, " whole");
@@ -128,6 +132,9 @@ Parts Splitting::cut(const Placement& placement) const {
     }
     const auto index = static_cast<size_t>(it - call_.box.begin());
     if (split.degree < 1) bad_value(call_.name, ": index \"", split.index, "\" has degree ", split.degree);
+    if (parts.size() * static_cast<size_t>(split.degree) > kMostParts)
+      bad_value(call_.name, ": index \"", split.index, "\" in ", split.degree, " parts makes ",
+                parts.size() * static_cast<size_t>(split.degree), " parts; expected at most ", kMostParts);
     if (const std::string reason = obstacle(index); split.degree > 1 && !reason.empty())
       bad_value(call_.name, ": ", call_.op, " cannot be split along \"", split.index, "\": ", reason);
     Parts next;

@@ -108,7 +108,8 @@ class Placing {
     const Node& node = pcg_.graph.node(id);
     const auto it = strategy_.ops.find(node.origin);
     if (it == strategy_.ops.end() || node.section != Section::forward) return std::nullopt;
-    if (it->second.op == node.op) return forward_of_.count(node.origin) == 0 ? std::optional(it->second) : std::nullopt;
+    if (it->second.op == node.op)
+      return forward_of_.count(node.origin) == 0 ? std::optional(without_lost(it->second, splitting)) : std::nullopt;
     Placement shared = it->second;
     shared.splits.clear();
     for (Split split : it->second.splits) {
@@ -120,6 +121,16 @@ class Placing {
     const bool lacks = shared.splits.size() < it->second.splits.size();
     if (lacks && (shared.splits.empty() || is_inside(node))) return std::nullopt;
     return shared;
+  }
+
+  // At another batch size an op may lack an index that it has in the user's graph, as groups of a batch of one row.
+  static Placement without_lost(Placement placement, const Splitting& splitting) {
+    std::erase_if(placement.splits, [&](const Split& split) {
+      const Box& box = splitting.box();
+      return split.extent > 0 &&
+             std::none_of(box.begin(), box.end(), [&](const IndexRange& range) { return range.name == split.index; });
+    });
+    return placement;
   }
 
   // The index of that name, or, where the op that was split calls it otherwise, that of the same dimension.
