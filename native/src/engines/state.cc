@@ -14,8 +14,8 @@ Memory::Memory(size_t bytes) : size_(bytes) {
   constexpr size_t kAlignment = 64, kHugePage = 2 << 20;
   const bool huge = bytes >= 2 * kHugePage;
   const size_t alignment = huge ? kHugePage : kAlignment;
-  const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  data_.reset(std::aligned_alloc(alignment, rounded == 0 ? kAlignment : rounded));
+  const size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  data_.reset(std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded));
   if (data_ == nullptr) fail(ErrorKind::memory, "out of memory: ", bytes, " bytes were asked for");
   // Kernels walk through large memory in strides, and pay for each small page.
   if (huge) madvise(data_.get(), rounded, MADV_HUGEPAGE);
