@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from flexflow.core.layer import Op
     from flexflow.core.model import FFModel
 
+# Devices of a strategy, and parts of an index. There is an operator for each part: of more, which
+# are surely a mistake, a plan would take hours and all memory.
+MOST = 2**16
 # What one can split along without knowing the names of an operator's indices.
 KINDS = ("sample", "parameter", "attribute", "reduction")
 

@@ -9,22 +9,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flexflow.core import strategy_file
 from flexflow.core._lib import attributes, text
 from flexflow.core.binding import Binding, matches, stages_of
 from flexflow.core.checks import integer, integers, need_file, shown, some, told_by
 from flexflow.core.drawing import Layout, dot, line_of
 from flexflow.core.guard import did_you_mean
-from flexflow.core.placement import Placement, indices_of, resolve
+from flexflow.core.placement import MOST, Placement, indices_of, resolve
 from flexflow.core.values import GraphValues
 
 if TYPE_CHECKING:
     from flexflow.core.model import FFModel
 
-FORMAT, VERSION = "flexflow strategy", 1
 _SHARED, _RECOMPUTED = "updates are shared out", "computed again in the backward pass"
-# Devices of a strategy, and parts of an index. There is an operator for each part: of more, which
-# are surely a mistake, a plan would take hours and all memory.
-MOST = 2**16
 
 
 class Strategy:
@@ -132,10 +129,11 @@ class Strategy:
         >>> Strategy(4).split("dense", sample=2, o=2).rules[0][1].grid()
         (2, 1)
         """
-        self._split(pattern, splits, start, strides)
+        self.add_rule(pattern, splits, start, strides)
         return self
 
-    def _split(self, pattern: Any, splits: Mapping[str, Any], start: Any, strides: Any) -> None:
+    def add_rule(self, pattern: Any, splits: Mapping[str, Any], start: Any, strides: Any) -> None:
+        """What ``split`` does, of values that may be of any type."""
         who = f"split({_pattern(pattern, 'split')!r})"
         degrees = {
             name: integer(degree, f"{who}: parts of {name}", 1, MOST)
@@ -231,92 +229,15 @@ class Strategy:
     # ---- files ----
     def to_json(self) -> dict[str, Any]:
         """The strategy as plain values."""
-        return {
-            "format": FORMAT,
-            "version": VERSION,
-            "devices": self.devices,
-            "tensor_parallel": self.tensor_parallel_degree,
-            "ops": [
-                {
-                    "op": pattern,
-                    "splits": dict(placement.splits),
-                    "start": placement.start,
-                    "strides": list(placement.grid()),
-                }
-                for pattern, placement in self.rules
-            ],
-            "rewrites": [],
-            "pipeline": self.pipeline_degree,
-            "stages": [list(stage) for stage in self.stages],
-            "micro_batches": self.micro_batches,
-            "recompute": list(self.recomputed),
-            "optimizer_sharding": list(self.shared_updates),
-        }
+        return strategy_file.values_of(self)
 
     @classmethod
     def from_json(cls, values: Any, where: str = "strategy") -> Strategy:
         """A strategy from plain values; ValueError names what is wrong in them."""
-
-        def need(condition: bool, message: str) -> None:
-            if not condition:
-                raise ValueError(f"{where}: {message}")
-
-        need(isinstance(values, dict), f"expected an object, got {type(values).__name__}")
-        need(
-            values.get("format") == FORMAT, f'"format" is {values.get("format")!r}, not {FORMAT!r}'
-        )
-        need(
-            values.get("version") == VERSION,
-            f'"version" is {values.get("version")!r}; this version reads {VERSION}',
-        )
-        known = set(cls(1).to_json())
-        need(set(values) <= known, f"unknown entries {sorted(set(values) - known)}")
-        need(not values.get("rewrites"), '"rewrites" is not empty; this version does not act on it')
         with told_by(where):
-            strategy = cls(values.get("devices"))
-            degrees = {
-                name: integer(values.get(name, 1), f'"{name}"', 1, MOST)
-                for name in ("tensor_parallel", "pipeline", "micro_batches")
-            }
-        strategy.tensor_parallel_degree = degrees["tensor_parallel"]
-        stages = values.get("stages", [])
-        need(isinstance(stages, list), f'"stages" is {stages!r}, not a list')
-        need(
-            not stages or degrees["pipeline"] == 1,
-            f'"pipeline" is {degrees["pipeline"]} beside "stages"; expected one of them',
-        )
-        need(
-            strategy.devices % degrees["pipeline"] == 0,
-            f'"pipeline" is {degrees["pipeline"]}, no divisor of {strategy.devices} devices',
-        )
-        if stages:
-            with told_by(where):
-                strategy.pipeline(*stages, micro_batches=degrees["micro_batches"])
-        strategy.pipeline_degree = degrees["pipeline"]
-        strategy.micro_batches = degrees["micro_batches"]
-        for name, patterns in (
-            ("optimizer_sharding", strategy.shared_updates),
-            ("recompute", strategy.recomputed),
-        ):
-            given = values.get(name, [])
-            need(
-                isinstance(given, list) and _are_patterns(given),
-                f'"{name}" is {given!r}, not a list of names or patterns',
-            )
-            patterns.extend(given)
-        entries = values.get("ops", [])
-        need(isinstance(entries, list), f'"ops" is {shown(entries)}, not a list')
-        for number, entry in enumerate(entries):
-            need(
-                isinstance(entry, dict) and isinstance(entry.get("op"), str),
-                f'entry {number} of "ops" has no name of an operator',
-            )
-            splits = entry.get("splits", {})
-            need(isinstance(splits, dict), f'{entry["op"]}: "splits" is {splits!r}')
-            extra = set(entry) - {"op", "splits", "start", "strides"}
-            need(not extra, f"{entry['op']}: unknown entries {sorted(extra)}")
-            with told_by(where):
-                strategy._split(entry["op"], splits, entry.get("start", 0), entry.get("strides"))
+            devices: Any = strategy_file.checked(values).get("devices")
+            strategy = cls(devices)
+            strategy_file.read_into(strategy, values)
         return strategy
 
     def save(self, path: str | os.PathLike[str]) -> None:
