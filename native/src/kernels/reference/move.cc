@@ -19,14 +19,14 @@ struct Piece {
   int input;
   Walk<2> walk;
   int64_t to = 0, from = 0;  // offsets of its first elements
-  bool flat = false;         // all of the output, from all of the input
+  bool flat = false;         // all of the output, from a run of the input
 
   Piece(const MovePiece& piece, const Shape& out, const Shape& in)
       : input(piece.input),
         walk(piece.to.extent, {dense_strides(out), dense_strides(in)}),
         to(offset(piece.to, out)),
         from(offset(piece.from, in)),
-        flat(piece.to.extent == out && out == in) {}
+        flat(piece.to.extent == out && run_in(piece.from, in).has_value()) {}
 
   static int64_t offset(const Rect& rect, const Shape& shape) {
     const Shape strides = dense_strides(shape);
@@ -112,9 +112,9 @@ void combine_flat(const std::vector<Piece>& pieces, int64_t total, const RunArgs
     for (int64_t at = begin; at < end; at += kBlock) {
       const int64_t n = std::min(kBlock, end - at);
       T* y = args.output<T>(0) + at;
-      if (const T* x = args.input<T>(pieces[0].input) + at; x != y) std::copy_n(x, n, y);
+      if (const T* x = args.input<T>(pieces[0].input) + pieces[0].from + at; x != y) std::copy_n(x, n, y);
       for (size_t p = 1; p < pieces.size(); ++p) {
-        const T* x = args.input<T>(pieces[p].input) + at;
+        const T* x = args.input<T>(pieces[p].input) + pieces[p].from + at;
         for (int64_t i = 0; i < n; ++i) y[i] = Op::template apply<T>(y[i], x[i]);
       }
     }
