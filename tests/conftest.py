@@ -14,6 +14,8 @@ os.environ["FLEXFLOW_CHECK_PLANS"] = "1"
 
 settings.register_profile("default", max_examples=50, deadline=None, derandomize=True)
 settings.register_profile("nightly", max_examples=1000, deadline=None)
+# A sanitizer makes everything some ten times slower.
+settings.register_profile("sanitized", max_examples=15, deadline=None, derandomize=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,7 +29,8 @@ def is_nightly(config: pytest.Config) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    settings.load_profile("nightly" if is_nightly(config) else "default")
+    usual = "sanitized" if "LD_PRELOAD" in os.environ else "default"
+    settings.load_profile("nightly" if is_nightly(config) else usual)
 
 
 @pytest.hookimpl(tryfirst=True)
