@@ -230,7 +230,9 @@ STEPS: dict[str, Step] = {
     "layer_norm": lambda m, x, y, ids: m.layer_norm(x, [-1], eps=0.1),
     "layer_norm_of_all": lambda m, x, y, ids: m.layer_norm(sequence(m, x), [1, 2], eps=0.1),
     "batch_norm": lambda m, x, y, ids: m.batch_norm(x, relu=False, eps=0.1),
-    "ghost_norm": lambda m, x, y, ids: m.batch_norm(x, relu=False, eps=0.1, groups=2),
+    "ghost_norm": lambda m, x, y, ids: m.batch_norm(
+        x, relu=False, eps=0.1, groups=min(2, x.dims[0])
+    ),
     "batch_norm_of_images": lambda m, x, y, ids: m.batch_norm(image(m, x), relu=False, eps=0.1),
     "batch_norm_inference": frozen_norm,
     # pools and reductions

@@ -192,6 +192,13 @@ def test_random_pipelines_of_random_graphs(case: Case, random: Random) -> None:
         assert re.search(r"\w+ needs the whole batch|reads no tensor", str(error))
 
 
+def test_the_sum_of_two_biases_tells_no_stage() -> None:
+    """The expansion of lstm begins with it; the rest follows what it reads, in the later stage."""
+    case = Case([("lstm", 0, 0)], batch=2, width=6)
+    names = [op.name for op in Trial(case).model.get_layers().values()]
+    check(case, Strategy(2).pipeline(names[:1], names[1:], micro_batches=2))
+
+
 @given(cases(), st.randoms())
 def test_strategies_change_on_the_way(case: Case, random: Random) -> None:
     """Weights, statistics and what the optimizer keeps move to where the next strategy wants it."""

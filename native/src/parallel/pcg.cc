@@ -34,12 +34,24 @@ class Placing {
         continue;
       }
       pcg_.parts[id] = parts_for(id, splitting);
-      if (node.origin >= 0 && node.section == Section::forward) forward_of_.emplace(node.origin, id);
+      if (node.origin >= 0 && node.section == Section::forward) remember_forward(id);
       settle_states(id, splitting);
     }
   }
 
  private:
+  // The first op of an expansion stands for all, but one that reads no data, as a sum of two biases, tells nothing of
+  // where the others are.
+  void remember_forward(NodeId id) {
+    const auto reads_data = [&](NodeId reader) {
+      const std::vector<Value>& inputs = pcg_.graph.node(reader).inputs;
+      return std::any_of(inputs.begin(), inputs.end(),
+                         [&](const Value& input) { return pcg_.graph.node(input.node).op != "weight"; });
+    };
+    const auto [it, first] = forward_of_.emplace(pcg_.graph.node(id).origin, id);
+    if (!first && !reads_data(it->second) && reads_data(id)) it->second = id;
+  }
+
   Parts parts_for(NodeId id, const Splitting& splitting) const {
     const Node& node = pcg_.graph.node(id);
     // Where the original itself is needed no more, the copy is placed like any other op.
@@ -70,14 +82,15 @@ class Placing {
         add(splitting.follow({false, static_cast<int>(k)}, update ? updated(node.inputs[k].node, shards) : shards));
       }
     if (candidates.empty()) return splitting.whole(home_of(node));
-    if (!strategy_.stages.empty()) keep_to_pipeline(candidates, forward == forward_of_.end() ? -1 : forward->second);
+    if (!strategy_.stages.empty())
+      keep_to_pipeline(candidates, node.section, forward == forward_of_.end() ? -1 : forward->second);
     const auto dearer = [&](const Parts& a, const Parts& b) { return cost(id, splitting, a) < cost(id, splitting, b); };
     return *std::min_element(candidates.begin(), candidates.end(), dearer);
   }
 
   // A gradient stays in the stage of its op, others go to the latest that they read from, and who can work on
   // micro-batches does, though it reads its weights again for each.
-  void keep_to_pipeline(std::vector<Parts>& candidates, NodeId forward) const {
+  void keep_to_pipeline(std::vector<Parts>& candidates, Section section, NodeId forward) const {
     const auto stage = [&](const Part& part) {
       return static_cast<size_t>(part.device) < strategy_.stages.size() ? strategy_.stages[part.device] : 0;
     };
@@ -92,7 +105,8 @@ class Placing {
     };
     int home = 0, most = 0;
     for (const Parts& parts : candidates) home = std::max(home, stage(parts.front()));
-    if (forward >= 0 && !pcg_.parts[forward].empty()) home = stage(pcg_.parts[forward].front());
+    if (forward >= 0 && section != Section::forward && !pcg_.parts[forward].empty())
+      home = stage(pcg_.parts[forward].front());
     // As parts lie in another stage, so they can in this one.
     const auto per_stage =
         static_cast<int>(std::count(strategy_.stages.begin(), strategy_.stages.end(), strategy_.stages[0]));
