@@ -200,7 +200,7 @@ def _add(splits: dict[str, int], index: str, degree: int, op: Op) -> None:
     """A kind may stand for an index that is named as well."""
     if index in splits:
         raise ValueError(
-            f"strategy: {op.name}: index {index!r} is split in {splits[index]} and in {degree}; "
+            f"{op.name}: index {index!r} is split in {splits[index]} and in {degree}; "
             "name it, or its kind, once"
         )
     splits[index] = degree
