@@ -4,11 +4,10 @@ namespace ff {
 
 std::vector<Value> Emitter::emit_all(const std::string& op, std::vector<Value> inputs, Attrs attrs) {
   const std::string name = graph_.node(node_).name + (section_ == Section::backward ? "/" + op : ":" + op);
-  const NodeId origin = graph_.node(node_).origin;
   const NodeId id = add_op(graph_, op, std::move(attrs), std::move(inputs), name);
   Node& made = graph_.node(id);
   made.section = section_;
-  made.origin = origin >= 0 ? origin : node_;
+  made.origin = graph_.node(node_).origin;
   std::vector<Value> outputs;
   for (size_t k = 0; k < made.outputs.size(); ++k) outputs.push_back({id, static_cast<int32_t>(k)});
   return outputs;

@@ -1,0 +1,113 @@
+#include "engines/tasked.h"
+
+#include <atomic>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "engines/task_graph.h"
+
+namespace ff {
+namespace {
+
+// The first error of the tasks of a run; those after it do nothing.
+class FirstError {
+ public:
+  template <class F>
+  void guard(F&& body) noexcept {
+    if (failed_.load(std::memory_order_acquire)) return;
+    try {
+      body();
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      if (error_ == nullptr) error_ = std::current_exception();
+      failed_.store(true, std::memory_order_release);
+    }
+  }
+
+  void rethrow() {
+    if (!failed_.exchange(false)) return;
+    std::rethrow_exception(std::exchange(error_, nullptr));
+  }
+
+ private:
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
+class TaskedExecutable : public Executable {
+ public:
+  TaskedExecutable(std::shared_ptr<const Plan> plan, State& state, std::shared_ptr<Arenas> arenas,
+                   std::shared_ptr<TaskRuntime> runtime)
+      : Executable(std::move(plan)),
+        bound_(plan_, state, arenas),
+        arenas_(std::move(arenas)),
+        runtime_(std::move(runtime)) {
+    TaskProgram binding;
+    for (size_t d = 0; d < plan_->machine.devices.size(); ++d) binding.tasks.push_back({static_cast<int>(d), {}});
+    binding.body = [this](int device, const std::vector<char*>&) {
+      error_.guard([&] {
+        start_threads(plan_->machine.devices[device].threads);
+        bound_.bind(device);
+      });
+    };
+    runtime_->load(std::move(binding))->run();
+    error_.rethrow();
+  }
+
+  void run(unsigned sections) override {
+    if (bound_.resolve()) programs_.clear();
+    std::unique_ptr<LoadedTasks>& program = programs_[sections];
+    if (program == nullptr) program = load(sections);
+    program->run();
+    error_.rethrow();
+    bound_.count_writes(sections);
+  }
+
+  const void* result(const std::string& name) const override { return bound_.result(name); }
+  void profile(bool on) override { bound_.profile(on); }
+  std::vector<StepTime> times() const override { return bound_.times(); }
+
+ private:
+  std::unique_ptr<LoadedTasks> load(unsigned sections) {
+    TaskGraph graph = tasks_of(*plan_, sections);
+    TaskProgram program;
+    for (const Area& area : graph.areas) program.memories.push_back(memory_of(area));
+    program.tasks = std::move(graph.tasks);
+    program.body = [this, steps = std::move(graph.steps)](int task, const std::vector<char*>&) {
+      error_.guard([&] {
+        for (const int s : steps[task]) bound_.execute(s);
+      });
+    };
+    return runtime_->load(std::move(program));
+  }
+
+  TaskMemory memory_of(const Area& area) const {
+    if (area.arena) return {cat("arena of device ", area.id), area.id, arenas_->arena(area.id), plan_->arena[area.id]};
+    const Buffer& buffer = plan_->buffers[area.id];
+    return {buffer.name, buffer.device, bound_.pointer(area.id), buffer.bytes};
+  }
+
+  BoundPlan bound_;
+  std::shared_ptr<Arenas> arenas_;
+  std::shared_ptr<TaskRuntime> runtime_;
+  FirstError error_;
+  std::map<unsigned, std::unique_ptr<LoadedTasks>> programs_;  // by sections
+};
+
+}  // namespace
+
+TaskedEngine::TaskedEngine(std::shared_ptr<TaskRuntime> runtime)
+    : runtime_(std::move(runtime)),
+      machine_(runtime_->machine()),
+      arenas_(std::make_shared<Arenas>(machine_.devices.size())) {}
+
+std::unique_ptr<Executable> TaskedEngine::load(std::shared_ptr<const Plan> plan, State& state) {
+  return std::make_unique<TaskedExecutable>(std::move(plan), state, arenas_, runtime_);
+}
+
+}  // namespace ff
