@@ -1,5 +1,5 @@
-// What a runtime that orders tasks by the memory they use (Legion) is told of a plan, and all that the library and such a
-// runtime share: the runtime is in a plug-in of its own, so these are plain data and virtual calls.
+// What a runtime that orders tasks by the memory they use (Legion) is told of a plan, and all that the library and such
+// a runtime share: the runtime is in a plug-in of its own, so these are plain data and virtual calls.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace ff {
 
 // Memory that tasks of several devices use; it lies where its device is.
 struct TaskMemory {
-  std::string name;      // for messages
+  std::string name;  // for messages
   int device = 0;
   void* data = nullptr;  // nullptr: the device belongs to another process
   size_t bytes = 0;
@@ -64,6 +64,9 @@ struct TaskPlugin {
   const char* build;  // FF_BUILD_ID that it was built with
   // The runtime of this process, started or joined; throws an Error that says what to change.
   std::shared_ptr<TaskRuntime> (*open)(const EngineConfig& config);
+  // Leave the runtime, and end it if it was started here; what is loaded cannot run any more. It happens by itself when
+  // the process ends.
+  void (*close)();
 };
 
 }  // namespace ff
