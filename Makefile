@@ -4,7 +4,8 @@
 #   DEBUG=1             no optimisation, debug information, checked standard library
 #   SANITIZE=LIST       sanitizers, such as address,undefined; they build into a folder of their own
 #   BUILD=DIR           where everything that is built goes (default: build)
-#   FF_CUDA, FF_LEGION  AUTO, ON or OFF: optional plug-ins, each with a folder of its own
+#   FF_CUDA, FF_LEGION  AUTO, ON or OFF: optional plug-ins, each with a folder of its own; LEGION=1 is FF_LEGION=ON
+#   LEGION_HOME=DIR     a Legion of yours (default: the one in the package legate of .venv, or else of PYTHON)
 #   ONEDNN_HOME=DIR     a oneDNN >= 3.0 of yours (default: the pinned package, installed into .venv)
 #   PYTHON              the interpreter that .venv is made with (default: python3)
 #   PREFIX, DESTDIR     where `make install` puts things (default: /usr/local)
@@ -75,7 +76,31 @@ NATIVE_TESTS := $(if $(TEST_SOURCES),$(BUILD)/native_tests)
 optional_part = $(if $(filter ON,$($(1))),$(if $(wildcard native/src/$(2)),,$(error $(1)=ON asks for $(3), but this \
   version has none: there is no native/src/$(2). Use $(1)=AUTO or $(1)=OFF)))
 $(call optional_part,FF_CUDA,kernels/cuda/*.cu,CUDA kernels)
-$(call optional_part,FF_LEGION,engines/legion/*.cc,the Legion engine)
+
+# ---- the Legion plug-in --------------------------------------------------------------------------------------------
+# Sanitizers do not see into Legion, so a sanitized build has the plug-in only when it is asked for.
+FF_LEGION ?= $(if $(filter-out 0,$(LEGION)),ON,$(if $(SANITIZE),OFF,AUTO))
+legate_of = $(shell $(1) -c 'import importlib.util as u; s = u.find_spec("legate"); s and print(*s.submodule_search_locations)' 2>/dev/null)
+ifneq ($(FF_LEGION),OFF)
+LEGION_AT := $(or $(LEGION_HOME),$(call legate_of,$(PY)),$(call legate_of,$(PYTHON)))
+LEGION_INCLUDE := $(patsubst %/legion.h,%,$(firstword $(wildcard $(LEGION_AT)/include/legate/deps/legion.h $(LEGION_AT)/include/legion.h)))
+LEGION_LIBRARIES := $(wildcard $(foreach l,legion-legate realm-legate legion realm,$(LEGION_AT)/lib64/lib$(l).so $(LEGION_AT)/lib/lib$(l).so))
+# A legate with UCX leaves these libraries to who loads it; they lie in packages beside it.
+UCX_FOLDERS := libucx/lib nvidia/libcal/cu12/lib
+UCX_LIBRARIES := $(wildcard $(addprefix $(dir $(LEGION_AT)),libucx/lib/libucs.so.0 libucx/lib/libucp.so.0 nvidia/libcal/cu12/lib/libucc.so.1))
+endif
+HAVE_LEGION := $(and $(LEGION_INCLUDE),$(LEGION_LIBRARIES))
+ifeq ($(FF_LEGION),ON)
+$(if $(HAVE_LEGION),,$(error FF_LEGION=ON needs Legion, and $(or $(LEGION_AT),no legate package) has none. Install it \
+  ($(PY) -m pip install --no-deps -r tools/requirements/legion.txt) or name its prefix with LEGION_HOME=DIR))
+endif
+PLUGINS := $(if $(HAVE_LEGION),$(BUILD)/libflexflow_legion.so $(BUILD)/libflexflow_nocuda.so)
+LEGION_OBJECTS := $(patsubst native/%.cc,$(BUILD)/obj/%.o,$(wildcard $(addprefix native/,$(shell sed 's/\#.*//' native/legion.list))))
+$(LEGION_OBJECTS) $(BUILD)/obj/tests/native/legion/%.o: INCLUDES += -isystem $(LEGION_INCLUDE)
+# RPATH, not RUNPATH, beside a package legate as in a wheel, and where it is now.
+LEGION_LINK = -Wl,--allow-shlib-undefined,--disable-new-dtags,--no-as-needed \
+  -Wl,-rpath,'$$ORIGIN/../../legate/lib64:$$ORIGIN/../../libucx/lib:$$ORIGIN/../../nvidia/libcal/cu12/lib' \
+  $(foreach l,$(UCX_LIBRARIES) $(LEGION_LIBRARIES),-Wl$(comma)-rpath$(comma)$(dir $(l)) $(l))
 
 # A make of its own, for two reasons: oneDNN is in place when its rules are read, and a bare `make -j` gets a bound
 # (a hundred compilers at once take more memory than most machines have).
@@ -83,13 +108,18 @@ BOUNDED_MAKE = +@$(MAKE) --no-print-directory $(if $(filter -j,$(MAKEFLAGS)),-j$
 
 all: library $(STAMPS)/run ## build the library and the launcher flexflow_python (the default)
 library: $(ONEDNN_READY)
-	$(BOUNDED_MAKE) $(BUILD)/libflexflow.so $(BUILD)/flexflow_python
+	$(BOUNDED_MAKE) $(BUILD)/libflexflow.so $(BUILD)/flexflow_python $(PLUGINS)
 native-tests: library
 	$(if $(NATIVE_TESTS),$(BOUNDED_MAKE) $(NATIVE_TESTS))
 
 $(BUILD)/libflexflow.so: $(OBJECTS) $(BUILD)/libdnnl.so.3
 	@echo "linking $@"
 	@$(CXX) -shared $(FLAGS) $(LDFLAGS) $(LINK) -Wl,-soname,libflexflow.so -o $@ $^
+$(BUILD)/libflexflow_legion.so: $(LEGION_OBJECTS)
+	@echo "linking $@"
+	@$(CXX) -shared $(FLAGS) $(LDFLAGS) -Wl,-soname,libflexflow_legion.so -o $@ $^ $(LEGION_LINK)
+$(BUILD)/libflexflow_nocuda.so: $(BUILD)/obj/stubs/nocuda.o
+	@$(CXX) -shared $(FLAGS) $(LDFLAGS) -Wl,-soname,libcuda.so.1 -o $@ $^
 $(BUILD)/native_tests: $(TEST_OBJECTS) $(OBJECTS) $(BUILD)/libdnnl.so.3
 	@echo "linking $@"
 	@$(CXX) $(FLAGS) $(LDFLAGS) $(LINK) -o $@ $^
@@ -102,7 +132,7 @@ define compile
 	@echo "compiling $<"; mkdir -p $(@D)
 	@$(CXX) $(FLAGS) $(CPPFLAGS) $(INCLUDES) -MMD -MP -c $< -o $@
 endef
--include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d)
+-include $(OBJECTS:.o=.d) $(TEST_OBJECTS:.o=.d) $(LEGION_OBJECTS:.o=.d)
 
 # Changed flags, another compiler or another oneDNN recompile everything; the file is touched only then.
 COMPILER = $(shell $(CXX) --version | head -n 1)

@@ -64,6 +64,9 @@ struct TaskPlugin {
   const char* build;  // FF_BUILD_ID that it was built with
   // The runtime of this process, started or joined; throws an Error that says what to change.
   std::shared_ptr<TaskRuntime> (*open)(const EngineConfig& config);
+  // Leave the runtime, and end it if it was started here; what is loaded cannot run any more. It happens by itself when
+  // the process ends.
+  void (*close)();
 };
 
 }  // namespace ff

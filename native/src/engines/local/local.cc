@@ -1,13 +1,12 @@
 // The engine of one process: a plan becomes a queue of bound kernels over resolved pointers for each device, and a
 // device is a thread.
 #include <pthread.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <fstream>
 #include <thread>
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/parallel.h"
 #include "engines/bound_plan.h"
 #include "engines/local/progress.h"
@@ -21,16 +20,6 @@ constexpr int kMostThreads = 1024;
 
 std::atomic<int> forks{0};
 const int fork_counter = pthread_atfork(nullptr, nullptr, [] { ++forks; });
-
-// Bytes that this process may have: the machine's, or what its control group allows.
-int64_t memory_limit() {
-  int64_t limit = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
-  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    int64_t group = 0;
-    if (std::ifstream(path) >> group && group > 0) limit = std::min(limit, group);
-  }
-  return limit;
-}
 
 // The threads that stand for the devices of one engine.
 struct Team {

@@ -1,0 +1,106 @@
+#include "engines/legion/host.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "base/error.h"
+#include "engines/legion/flags.h"
+#include "engines/legion/mapper.h"
+#include "engines/legion/program.h"
+
+namespace ff::legion {
+namespace {
+
+constexpr const char* kLibrary = "flexflow";
+constexpr const char* kCoreMap = "REALM_SYNTHETIC_CORE_MAP";
+
+void register_all(Legion::Machine machine, Legion::Runtime* runtime, const std::set<Legion::Processor>& processors) {
+  Legion::TaskVariantRegistrar registrar(runtime->generate_library_task_ids(kLibrary, 2), "flexflow");
+  registrar.add_constraint(Legion::ProcessorConstraint(Legion::Processor::LOC_PROC));
+  registrar.set_leaf(true);
+  registrar.global_registration = false;  // every process of the program comes here by itself
+  const Legion::VariantID variant = runtime->register_task_variant<run_task>(registrar);
+  const Legion::MapperID mapper = runtime->generate_library_mapper_ids(kLibrary, 1);
+  for (const Legion::Processor processor : processors)
+    runtime->add_mapper(mapper, new Mapper(runtime->get_mapper_runtime(), machine, processor, variant), processor);
+}
+
+}  // namespace
+
+Host& Host::get() {
+  static Host* const host = new Host;
+  return *host;
+}
+
+void Host::open(const EngineConfig& config) {
+  const std::lock_guard lock(mutex_);
+  if (process_ != 0 && !alive())
+    fail(ErrorKind::state, process_ == getpid()
+                               ? "the Legion runtime of this process has ended, and Legion cannot start twice"
+                               : "this process was forked from one whose Legion runtime was running, and has none; "
+                                 "start it anew (multiprocessing: method \"spawn\")");
+  if (process_ != 0) {
+    if (started_ && !config.flags.empty() && config.flags != flags_)
+      fail(ErrorKind::state, "the Legion runtime of this process was started with the flags \"", join(flags_, " "),
+           "\"; flags \"", join(config.flags, " "), "\" come too late: set them before the first use, or restart");
+    return;
+  }
+  started_ = !Legion::Runtime::has_runtime();
+  if (started_) start(command_line(config));
+  flags_ = config.flags;
+  runtime_ = Legion::Runtime::get_runtime();
+  owner_ = std::make_unique<Owner>();
+  process_ = getpid();
+  owner_->call([this] { begin(); });
+  leave_with_caller();
+  std::atexit([] { get().close(true); });
+}
+
+void Host::start(const std::vector<std::string>& line) {
+  // One core in the eyes of Realm, which then pins no thread: a kernel's own threads would inherit the pin.
+  const bool ours = setenv(kCoreMap, "d=1,c=64,h=1,f=1", 0) == 0 && std::getenv(kCoreMap) != nullptr;
+  std::vector<char*> words;
+  for (const std::string& word : line) words.push_back(const_cast<char*>(word.c_str()));
+  int count = static_cast<int>(words.size());
+  words.push_back(nullptr);
+  char** arguments = words.data();
+  Legion::Runtime::initialize(&count, &arguments, true);
+  Legion::Runtime::start(count, arguments, true);
+  if (ours) unsetenv(kCoreMap);
+}
+
+void Host::begin() {
+  Legion::Runtime::perform_registration_callback(register_all, false);
+  task_ = runtime_->generate_library_task_ids(kLibrary, 2);
+  mapper_ = runtime_->generate_library_mapper_ids(kLibrary, 1);
+  const bool replicable = Legion::Machine::get_machine().get_address_space_count() > 1;
+  context_ = runtime_->begin_implicit_task(task_ + 1, mapper_, Legion::Processor::LOC_PROC, "flexflow", replicable);
+  bytes_ = runtime_->create_field_space(context_);
+  runtime_->create_field_allocator(context_, bytes_).allocate_field(1, kByte);
+}
+
+// Under a launcher of Legion's own the script is a task, and the runtime ends when it does: our part must end with it.
+void Host::leave_with_caller() {
+  if (started_ || !Legion::Runtime::has_context()) return;
+  const Legion::LocalVariableID variable = 0x666c6578;  // "flex"
+  runtime_->set_local_task_variable_untyped(Legion::Runtime::get_context(), variable, this,
+                                            [](void* host) { static_cast<Host*>(host)->close(false); });
+}
+
+bool Host::alive() const { return process_ == getpid() && !ended_; }
+
+void Host::call(const std::function<void()>& job) {
+  if (!alive()) fail(ErrorKind::state, "the Legion runtime has ended; nothing can be computed with it any more");
+  owner_->call(job);
+}
+
+void Host::close(bool wait) {
+  if (process_ != getpid() || ended_.exchange(true)) return;
+  owner_->end([this] { runtime_->finish_implicit_task(context_); });
+  if (!wait) return;
+  owner_->join();
+  if (started_) Legion::Runtime::wait_for_shutdown();
+}
+
+}  // namespace ff::legion

@@ -1,0 +1,187 @@
+#include "engines/legion/program.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "engines/legion/host.h"
+
+namespace ff::legion {
+namespace {
+
+using Address =
+    Legion::FieldAccessor<LEGION_READ_ONLY, char, 1, Legion::coord_t, Realm::AffineAccessor<char, 1, Legion::coord_t>>;
+
+bool before(const Range& a, const Range& b) { return std::pair(a.lo[0], a.hi[0]) < std::pair(b.lo[0], b.hi[0]); }
+
+}  // namespace
+
+Region::Region(void* data, size_t bytes, std::vector<Range> ranges) : ranges_(std::move(ranges)) {
+  std::sort(ranges_.begin(), ranges_.end(), before);
+  ranges_.erase(std::unique(ranges_.begin(), ranges_.end()), ranges_.end());
+  if (ranges_.empty()) return;
+
+  const Host& host = Host::get();
+  Legion::Runtime* const runtime = host.runtime();
+  const Legion::Context context = host.context();
+  const auto space = runtime->create_index_space(context, Range(0, static_cast<Legion::coord_t>(bytes) - 1));
+  region_ = runtime->create_logical_region(context, space, host.bytes());
+
+  std::map<Legion::Point<1>, Legion::DomainT<1>> domains;
+  bool disjoint = true;
+  for (size_t r = 0; r < ranges_.size(); ++r) {
+    domains[static_cast<Legion::coord_t>(r)] = Legion::DomainT<1>(ranges_[r]);
+    disjoint = disjoint && (r == 0 || ranges_[r - 1].hi[0] < ranges_[r].lo[0]);
+  }
+  const auto colors = runtime->create_index_space(context, Range(0, static_cast<Legion::coord_t>(ranges_.size()) - 1));
+  const auto parts = runtime->create_partition_by_domain(
+      context, Legion::IndexSpaceT<1>(space), domains, Legion::IndexSpaceT<1>(colors), false,
+      disjoint ? LEGION_DISJOINT_INCOMPLETE_KIND : LEGION_ALIASED_INCOMPLETE_KIND);
+  parts_ = runtime->get_logical_partition(context, region_, parts);
+
+  const Realm::ExternalMemoryResource memory(data, bytes);
+  Legion::AttachLauncher attach(LEGION_EXTERNAL_INSTANCE, region_, region_, false, false);
+  attach.initialize_constraints(true, true, {Host::kByte});
+  attach.privilege_fields.insert(Host::kByte);
+  attach.external_resource = &memory;
+  attached_ = runtime->attach_external_resource(context, attach);
+}
+
+void Region::destroy() {
+  if (ranges_.empty()) return;
+  const Host& host = Host::get();
+  host.runtime()->detach_external_resource(host.context(), attached_).get_void_result(true);
+  host.runtime()->destroy_logical_region(host.context(), region_);
+  host.runtime()->destroy_index_space(host.context(), region_.get_index_space());
+}
+
+Legion::RegionRequirement Region::use(const Range& range, bool writes) const {
+  const auto at = std::lower_bound(ranges_.begin(), ranges_.end(), range, before) - ranges_.begin();
+  const Legion::LogicalRegion part = Host::get().runtime()->get_logical_subregion_by_color(
+      parts_, Legion::DomainPoint(static_cast<Legion::coord_t>(at)));
+  Legion::RegionRequirement use(part, writes ? LEGION_READ_WRITE : LEGION_READ_ONLY, LEGION_EXCLUSIVE, region_);
+  use.add_field(Host::kByte);
+  return use;
+}
+
+LegionTasks::LegionTasks(TaskProgram program) : program_(std::move(program)), launches_(program_.tasks.size()) {
+  for (size_t t = 0; t < launches_.size(); ++t) {
+    launches_[t].program = this;
+    launches_[t].self = &launches_[t];
+    launches_[t].task = static_cast<int>(t);
+    join_uses(launches_[t]);
+    const auto device = static_cast<size_t>(program_.tasks[t].device);
+    if (last_.size() <= device) last_.resize(device + 1, -1);
+    last_[device] = static_cast<int>(t);
+  }
+  turns_.resize(last_.size());
+  Host::get().call([this] {
+    make_regions();
+    for (Launch& launch : launches_) make_launcher(launch);
+    trace_ = Host::get().runtime()->generate_dynamic_trace_id();
+  });
+}
+
+LegionTasks::~LegionTasks() {
+  if (!Host::get().alive()) return;
+  try {
+    Host::get().call([this] {
+      for (Region& region : regions_) region.destroy();
+    });
+  } catch (const Error&) {  // the runtime ended in between
+  }
+}
+
+void LegionTasks::run() {
+  if (launches_.empty()) return;
+  Host::get().call([this] { launch_all(); });
+}
+
+// Legion takes no two overlapping regions of one task when it writes one of them.
+void LegionTasks::join_uses(Launch& launch) {
+  const std::vector<TaskUse>& uses = program_.tasks[launch.task].uses;
+  std::vector<int> order(uses.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int a, int b) {
+    return std::pair(uses[a].memory, uses[a].begin) < std::pair(uses[b].memory, uses[b].begin);
+  });
+  launch.piece_of.assign(uses.size(), -1);
+  for (const int u : order) {
+    const TaskUse& use = uses[u];
+    if (use.begin >= use.end) continue;
+    const Range range(static_cast<Legion::coord_t>(use.begin), static_cast<Legion::coord_t>(use.end) - 1);
+    Piece* const last = launch.pieces.empty() ? nullptr : &launch.pieces.back();
+    if (last != nullptr && last->memory == use.memory && last->range.hi[0] >= range.lo[0]) {
+      last->range = last->range.union_bbox(range);
+      last->writes = last->writes || use.writes;
+    } else {
+      launch.pieces.push_back({use.memory, range, use.writes});
+    }
+    launch.piece_of[u] = static_cast<int>(launch.pieces.size()) - 1;
+  }
+}
+
+void LegionTasks::make_regions() {
+  std::vector<std::vector<Range>> ranges(program_.memories.size());
+  for (const Launch& launch : launches_)
+    for (const Piece& piece : launch.pieces) ranges[piece.memory].push_back(piece.range);
+  for (size_t m = 0; m < ranges.size(); ++m) {
+    const TaskMemory& memory = program_.memories[m];
+    FF_CHECK(memory.data != nullptr || ranges[m].empty(), "memory ", memory.name, " is of another process");
+    regions_.emplace_back(memory.data, memory.bytes, std::move(ranges[m]));
+  }
+  for (char& turn : turns_) regions_.emplace_back(&turn, 1, std::vector<Range>{Range(0, 0)});
+}
+
+void LegionTasks::make_launcher(Launch& launch) {
+  const Host& host = Host::get();
+  const int device = program_.tasks[launch.task].device;
+  Legion::TaskLauncher& launcher = launch.launcher;
+  launcher = Legion::TaskLauncher(host.task(), Legion::UntypedBuffer(), Legion::Predicate::TRUE_PRED, host.mapper(),
+                                  static_cast<Legion::MappingTagID>(device));
+  launcher.argument = Legion::UntypedBuffer(&launch.self, sizeof(launch.self));
+  for (const Piece& piece : launch.pieces)
+    launcher.add_region_requirement(regions_[piece.memory].use(piece.range, piece.writes));
+  launcher.add_region_requirement(regions_[program_.memories.size() + device].use(Range(0, 0), true));
+  launcher.independent_requirements = true;
+  launcher.elide_future_return = last_[device] != launch.task;
+  launcher.point = Legion::DomainPoint(device);
+}
+
+void LegionTasks::launch_all() {
+  const Host& host = Host::get();
+  Legion::Runtime* const runtime = host.runtime();
+  const Legion::Context context = host.context();
+  std::vector<Legion::Future> ends;
+  runtime->begin_trace(context, trace_);
+  for (const Launch& launch : launches_) {
+    Legion::Future end = runtime->execute_task(context, launch.launcher);
+    if (!launch.launcher.elide_future_return) ends.push_back(std::move(end));
+  }
+  runtime->end_trace(context, trace_);
+  for (const Legion::Future& end : ends) end.get_void_result(true);
+}
+
+void LegionTasks::execute(const Launch& launch, const std::vector<Legion::PhysicalRegion>& regions) const {
+  const std::vector<TaskUse>& uses = program_.tasks[launch.task].uses;
+  std::vector<char*> addresses(uses.size());
+  for (size_t u = 0; u < uses.size(); ++u) {
+    const int p = launch.piece_of[u];
+    if (p < 0) {
+      addresses[u] = static_cast<char*>(program_.memories[uses[u].memory].data);
+      continue;
+    }
+    const Address access(regions[p], Host::kByte);
+    const Legion::coord_t begin = launch.pieces[p].range.lo[0];
+    addresses[u] = const_cast<char*>(access.ptr(begin)) - begin;
+  }
+  program_.body(launch.task, addresses);
+}
+
+void run_task(const Legion::Task* task, const std::vector<Legion::PhysicalRegion>& regions, Legion::Context,
+              Legion::Runtime*) {
+  const auto* launch = *static_cast<const LegionTasks::Launch* const*>(task->args);
+  launch->program->execute(*launch, regions);
+}
+
+}  // namespace ff::legion

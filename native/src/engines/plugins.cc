@@ -1,0 +1,151 @@
+#include "engines/plugins.h"
+
+#include <dlfcn.h>
+#include <link.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <mutex>
+
+#include "base/error.h"
+#include "build_info.h"
+
+namespace ff {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kHelp =
+    "install the one that it was built for (pip install --no-deps -r tools/requirements/legion.txt), or build flexflow "
+    "again with FF_LEGION=ON and LEGION_HOME naming yours";
+
+std::mutex mutex;
+std::map<std::string, const TaskPlugin*> loaded;
+bool started_here = false;
+
+fs::path own_folder() {
+  Dl_info info;
+  FF_CHECK(dladdr(reinterpret_cast<void*>(&has_plugin), &info) != 0);
+  return fs::weakly_canonical(info.dli_fname).parent_path();
+}
+
+// The path of a file that belongs to this library; empty when it is not there.
+std::string beside(const std::string& file) {
+  for (const fs::path& folder : {own_folder(), own_folder() / "flexflow"})
+    if (fs::exists(folder / file)) return (folder / file).string();
+  return "";
+}
+
+std::string plugin_file(const std::string& name) { return "libflexflow_" + name + ".so"; }
+
+// A library of this soname satisfies what is loaded after it, so no LD_LIBRARY_PATH is needed.
+void provide_driver() {
+  if (dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) != nullptr) return;
+  if (const std::string stub = beside("libflexflow_nocuda.so"); !stub.empty())
+    (void)dlopen(stub.c_str(), RTLD_NOW | RTLD_LOCAL);
+}
+
+// The Legion that a plug-in was built for, which it holds as text, so that it can be known before it is loaded.
+std::string built_for(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const std::string mark = cat("FF_BUILT", "_FOR=");  // in two, or this library would hold it as well
+  const size_t at = bytes.find(mark);
+  return at == std::string::npos ? "" : bytes.c_str() + at + mark.size();
+}
+
+struct Legion {
+  std::string path, version;
+};
+
+template <class Function>
+Function* symbol(void* library, const char* name) {
+  return reinterpret_cast<Function*>(dlsym(library, name));
+}
+
+// Fills in a Legion when it is in this library, or in the program itself (RTLD_DEFAULT), and its runtime is up.
+bool find_runtime(void* library, Legion& found) {
+  const auto is_up = symbol<bool()>(library, "legion_runtime_has_runtime");
+  if (is_up == nullptr || !is_up()) return false;
+  Dl_info info;
+  found.path = dladdr(reinterpret_cast<void*>(is_up), &info) != 0 ? info.dli_fname : "the program";
+  const auto version = symbol<const char*()>(library, "_ZN6Legion7Runtime18get_legion_versionEv");
+  found.version = version == nullptr ? "unknown" : version();
+  return true;
+}
+
+// The Legion whose runtime is up in this process; no path: there is none.
+Legion running_legion() {
+  Legion found;
+  if (find_runtime(RTLD_DEFAULT, found)) return found;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* found) {
+        const fs::path path = info->dlpi_name;
+        if (path.filename().string().rfind("liblegion", 0) != 0) return 0;
+        void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+        const bool up = library != nullptr && find_runtime(library, *static_cast<Legion*>(found));
+        if (library != nullptr) dlclose(library);
+        return up ? 1 : 0;
+      },
+      &found);
+  return found;
+}
+
+const TaskPlugin& find_plugin(const std::string& name) {
+  if (const auto it = loaded.find(name); it != loaded.end()) return *it->second;
+  const std::string path = beside(plugin_file(name));
+  if (path.empty())
+    fail(ErrorKind::state, "engine \"", name, "\" needs ", plugin_file(name), ", and there is none in ",
+         own_folder().string(), ": this flexflow was built without it. Build it where Legion is installed, with ",
+         "FF_LEGION=ON, or use engine \"local\"");
+  const Legion running = running_legion();
+  if (const std::string version = built_for(path); !running.path.empty() && running.version != version)
+    fail(ErrorKind::state, "this process runs Legion ", running.version, " (", running.path, "), and ", path,
+         " was built for Legion ", version, "; ", kHelp);
+  provide_driver();
+  started_here = running.path.empty();
+  return *(loaded[name] = &load_plugin(path));
+}
+
+}  // namespace
+
+bool has_plugin(const std::string& name) { return !beside(plugin_file(name)).empty(); }
+
+const TaskPlugin& checked_plugin(const TaskPlugin& plugin, const std::string& path) {
+  if (plugin.build != std::string(FF_BUILD_ID))
+    fail(ErrorKind::state, path, " is of build ", plugin.build, ", and the library that loads it of build ",
+         FF_BUILD_ID, "; build or install both together");
+  return plugin;
+}
+
+const TaskPlugin& load_plugin(const std::string& path) {
+  // Local: another library of this process may bring a Legion of its own.
+  void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    const std::string why = dlerror(), version = built_for(path);
+    fail(ErrorKind::state, "cannot load ", path, ": ", why, ". It was built for Legion ",
+         version.empty() ? "unknown" : version, "; ", kHelp);
+  }
+  const auto entry = symbol<const TaskPlugin*()>(library, "ff_plugin");
+  if (entry == nullptr) fail(ErrorKind::state, path, " is no plug-in of flexflow: it has no ff_plugin()");
+  return checked_plugin(*entry(), path);
+}
+
+std::shared_ptr<TaskRuntime> open_runtime(const std::string& name, const EngineConfig& config) {
+  const std::lock_guard lock(mutex);
+  return find_plugin(name).open(config);
+}
+
+bool runtime_is_up() {
+  const std::lock_guard lock(mutex);
+  return !started_here && !running_legion().path.empty();
+}
+
+void close_runtimes() {
+  const std::lock_guard lock(mutex);
+  for (const auto& [name, plugin] : loaded) plugin->close();
+}
+
+}  // namespace ff
