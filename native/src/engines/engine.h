@@ -17,6 +17,7 @@ struct EngineConfig {
   int devices = 1;
   int threads = 0;            // per device; 0: cores / devices
   bool shared_memory = true;  // devices of one process read each other's memory; false: they copy, as far ones must
+  std::vector<std::string> flags;  // of the runtime: -ll:*, -lg:*
 };
 
 // Time of one step of a plan, for the profile.
@@ -47,6 +48,8 @@ class Engine {
  public:
   virtual ~Engine() = default;
   virtual Machine machine() const = 0;
+  // Lines about the runtime behind the engine, for people; "" where there is none.
+  virtual std::string description() const { return ""; }
   // Bind a plan to a state, which must outlive the executable. States of the plan that the state lacks are made
   // (zeroed, not ready).
   virtual std::unique_ptr<Executable> load(std::shared_ptr<const Plan> plan, State& state) = 0;
