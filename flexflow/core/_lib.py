@@ -120,8 +120,9 @@ def describe(what: str) -> str:
     """What the library tells about itself.
 
     Args:
-        what: "version", "build", "abi", "options", "engines", "devices", "cpu", "ops" or
-            "op:NAME".
+        what: "version", "build", "abi", "options", "engines", "engine" (the default one),
+            "devices", "cpu", "ops", "op:NAME" or "machine:ENGINE", which starts the runtime under
+            that engine.
 
     Raises:
         ValueError: there is no such topic.

@@ -16,6 +16,7 @@ from flexflow.core.optimizers import Optimizer
 from flexflow.core.options import (
     engine_options,
     loss_options,
+    machine_options,
     metric_names,
     optimizer_options,
     takes_probabilities,
@@ -159,9 +160,7 @@ class CompiledModel(Ops):
         """
         handle = self._need_compiled("change_strategy")
         options: dict[str, Any] = {
-            "engine": self._ffconfig.engine or None,
-            "threads": self._ffconfig.threads,
-            "shared_memory": self._ffconfig.shared_memory,
+            **machine_options(self._ffconfig),
             **strategy_options(strategy, self._self, "change_strategy"),
         }
         given = attributes(options)

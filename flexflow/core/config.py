@@ -3,82 +3,24 @@
 from __future__ import annotations
 
 import math
-import re
+import os
+import shlex
 import sys
 import time
 import warnings
-from difflib import get_close_matches
-from typing import Any, Union
+from collections.abc import Sequence
+from typing import Any
 
-from flexflow.core._lib import FlexFlowError
+from flexflow.core._lib import FlexFlowError, describe
 from flexflow.core.checks import MOST_INT64, boolean, integer, real, shown
+from flexflow.core.flags import FLAGS, REFUSED, near_miss, value_of, words_of
 from flexflow.core.guard import did_you_mean
+from flexflow.core.machine import RUNTIMES, Machine, machine_of
 
-_Kind = Union[type, bool]
-
-# Flag -> the field it sets, and how: a type takes the next argument, True takes none.
-_FLAGS: dict[str, tuple[str, _Kind]] = {
-    "-e": ("epochs", int),
-    "--epochs": ("epochs", int),
-    "-b": ("batch_size", int),
-    "--batch-size": ("batch_size", int),
-    "--lr": ("learning_rate", float),
-    "--learning-rate": ("learning_rate", float),
-    "--wd": ("weight_decay", float),
-    "--weight-decay": ("weight_decay", float),
-    "-p": ("print_freq", int),
-    "--print-freq": ("print_freq", int),
-    "-d": ("dataset_path", str),
-    "--dataset": ("dataset_path", str),
-    "-ll:cpu": ("devices", int),
-    "-ll:fsize": ("device_mem", int),
-    "--profiling": ("profiling", True),
-    "--fusion": ("perform_fusion", True),
-    "--only-data-parallel": ("only_data_parallel", True),
-    "--budget": ("search_budget", int),
-    "--search-budget": ("search_budget", int),
-    "--alpha": ("search_alpha", float),
-    "--search-alpha": ("search_alpha", float),
-    "--overlap": ("search_overlap_backward_update", True),
-    "--import": ("import_strategy_file", str),
-    "--import-strategy": ("import_strategy_file", str),
-    "--export": ("export_strategy_file", str),
-    "--export-strategy": ("export_strategy_file", str),
-    "--taskgraph": ("export_strategy_task_graph_file", str),
-    "--compgraph": ("export_strategy_computation_graph_file", str),
-    "--include-costs-dot-graph": ("include_costs_dot_graph", True),
-    "--substitution-json": ("substitution_json_path", str),
-    "--enable-parameter-parallel": ("enable_parameter_parallel", True),
-    "--enable-attribute-parallel": ("enable_attribute_parallel", True),
-    "--enable-propagation": ("enable_propagation", True),
-    "--enable-inplace-optimizations": ("enable_inplace_optimizations", True),
-    "--allow-tensor-op-math-conversion": ("allow_tensor_op_math_conversion", True),
-    "--memory-search": ("perform_memory_search", True),
-    "--search-num-nodes": ("search_num_nodes", int),
-    "--search-num-workers": ("search_num_workers", int),
-    "--base-optimize-threshold": ("base_optimize_threshold", int),
-    "--machine-model-version": ("machine_model_version", int),
-    "--machine-model-file": ("machine_model_file", str),
-    "--simulator-workspace-size": ("simulator_work_space_size", int),
-    "--simulator-segment-size": ("simulator_segment_size", int),
-    "--simulator-max-num-segments": ("simulator_max_num_segments", int),
-    "--python-data-loader-type": ("python_data_loader_type", int),
-    "--engine": ("engine", str),
-    "--device": ("device", str),
-    "--threads": ("threads", int),
-    "--shared-memory": ("shared_memory", True),
-    "--seed": ("seed", int),
-}
-# Flags of FlexFlow, with a number each, that cannot be followed.
-_REFUSED = {
-    "-ll:gpu": "this version computes on CPUs; -ll:cpu sets the number of devices",
-    "--nodes": "the number of nodes is that of the processes that were started",
-}
-_LEGION = ("-ll:", "-lg:", "-dm:", "-hl:", "-realm:", "-cuda:", "-numa:", "-level", "-logfile")
 # Read by the search for a strategy, which this version lacks; strategies in files are taken.
 _SEARCH = frozenset(
     field
-    for field, _ in _FLAGS.values()
+    for field, _ in FLAGS.values()
     if field.startswith(("search_", "import_", "export_", "simulator_", "machine_", "substitution"))
     or field in ("perform_memory_search", "enable_parameter_parallel", "enable_attribute_parallel")
 ) - {"import_strategy_file", "export_strategy_file"}
@@ -100,7 +42,6 @@ _MOST = {
     "simulator_segment_size": MOST_INT64,
     "threads": 1024,
 }
-_SWITCH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 _warned: set[str] = set()
 
 
@@ -111,9 +52,10 @@ def _warn_once(message: str, depth: int = 4) -> None:
 
 
 class FFConfig:
-    """The configuration of models: defaults, then FlexFlow's flags in ``sys.argv`` (which stays as
-    it is, and what is not ours, or after ``--``, is left alone), then the arguments given here.
-    Flags without a value also take ``=true`` and ``=false``.
+    """The configuration of models: defaults, then the environment (``FLEXFLOW_ENGINE``, a name, and
+    ``FLEXFLOW_FLAGS``, flags as on a command line), then FlexFlow's flags in ``sys.argv`` (which
+    stays as it is, and what is not ours, or after ``--``, is left alone), then the arguments given
+    here. Flags without a value also take ``=true`` and ``=false``.
 
     Fields, with their flags:
         epochs (``-e``, ``--epochs``), batch_size (``-b``, ``--batch-size``): for scripts to read;
@@ -133,6 +75,9 @@ class FFConfig:
         import_strategy_file (``--import-strategy``), export_strategy_file (``--export-strategy``):
             JSON files to take the strategy from, where ``compile`` is given none, and to write to.
         engine (``--engine``): name of the engine, "" for the best that there is.
+        runtime_flags (``-ll:*``, ``-lg:*``, ``-dm:*``, ``-realm:*``, ``-level``, ``-logfile`` and
+            the like): words for the runtime under an engine, such as Legion, after those of the
+            command line: ``["-ll:util", "1"]``. The engine "local" has no use for them.
         device (``--device``): "cpu", or "reference" for plain loops.
         seed (``--seed``): of initial weights, dropout and shuffling where they have none; a model
             keeps the one that it was made with.
@@ -159,6 +104,7 @@ class FFConfig:
     threads: int = 0
     shared_memory: bool = True
     engine: str = ""
+    runtime_flags: Sequence[str] = ()
     device: str = "cpu"
     seed: int = 0
     device_mem: int = 0
@@ -195,6 +141,7 @@ class FFConfig:
     def __init__(self, **fields: Any) -> None:
         self._explicit = frozenset(fields)
         self._given: set[str] = set(fields)
+        self._line_flags: list[str] = []
         self._trace: int | None = None
         self._seed_taken = False
         for name, value in fields.items():
@@ -220,25 +167,34 @@ class FFConfig:
 
     # ---- the command line ----
     def parse_args(self) -> None:
-        """Read ``sys.argv`` again; fields that were given as arguments keep their values.
+        """Read ``sys.argv`` again, and the environment before it; fields that were given as
+        arguments keep their values.
 
         Raises:
             ValueError: a flag has no value or a wrong one.
         """
-        waiting = sys.argv[:0:-1]
-        while waiting and waiting[-1] != "--":
-            flag, equals, value = waiting.pop().partition("=")
-            kind = int if flag in _REFUSED else _FLAGS[flag][1] if flag in _FLAGS else None
-            if kind is None:
-                _warn_if_near(flag)
-                continue
-            text = value if equals else None
-            if text is None and kind is not True and waiting and not _looks_like_flag(waiting[-1]):
-                text = waiting.pop()
-            if flag in _REFUSED:
+        self._line_flags.clear()
+        if os.environ.get("FLEXFLOW_ENGINE"):
+            self._take("engine", os.environ["FLEXFLOW_ENGINE"])
+        self._read(_flags_of_environment())
+        self._read(sys.argv[1:])
+
+    def _read(self, arguments: Sequence[str]) -> None:
+        for flag, text, ours, runtimes in words_of(arguments):
+            if flag == "--":
+                return
+            if runtimes:
+                self._line_flags += [flag] if text is None else [flag, text]
+            if flag in REFUSED:
                 self._refuse(flag, text)
-            else:
+            elif ours:
                 self._set_from(flag, text)
+            elif not runtimes:
+                meant = near_miss(flag)
+                if meant is not None:
+                    _warn_once(
+                        f"FFConfig: {flag} is not one of FlexFlow's flags; did you mean {meant}?"
+                    )
 
     def take_seed(self) -> int:
         """The seed, for a model that keeps it from now on."""
@@ -254,9 +210,9 @@ class FFConfig:
         return name in self._given
 
     def _set_from(self, flag: str, text: str | None) -> None:
-        field, kind = _FLAGS[flag]
+        field, kind = FLAGS[flag]
         try:
-            value = _value_of(kind, text)
+            value = value_of(kind, text)
         except (KeyError, TypeError, ValueError):
             expected = {int: "an integer", float: "a number", str: "a text", True: "true or false"}
             came = "no value" if text is None else repr(text)
@@ -266,13 +222,16 @@ class FFConfig:
             # A letter is easily another program's: pytest's -p, for one, or unittest's -b.
             _warn_once(f"FFConfig: {message}; ignored")
             return
+        self._take(field, value)
+
+    def _take(self, field: str, value: Any) -> None:
         self._given.add(field)
         if field not in self._explicit:
             setattr(self, field, value)
 
     def _refuse(self, flag: str, text: str | None) -> None:
         if not (flag == "-ll:gpu" and text in (None, "0")):
-            _warn_once(f"FFConfig: {flag} has no effect: {_REFUSED[flag]}")
+            _warn_once(f"FFConfig: {flag} has no effect: {REFUSED[flag]}")
 
     def _warn_without_effect(self) -> None:
         useless = sorted(self._given & _SEARCH)
@@ -285,13 +244,40 @@ class FFConfig:
     # ---- the machine ----
     @property
     def workers_per_node(self) -> int:
-        """How many devices a node has."""
-        return self.devices
+        """How many devices a node has. An engine over a runtime is asked, which starts it."""
+        return self.device_count() // self.num_nodes
 
     @property
     def num_nodes(self) -> int:
-        """How many nodes take part."""
-        return 1
+        """How many nodes take part. An engine over a runtime is asked, which starts it."""
+        machine = self._runtimes_machine()
+        return 1 if machine is None else machine.nodes
+
+    def device_count(self) -> int:
+        """How many devices there are: ``devices``, or those of the runtime under the engine, which
+        knows also what was said on a command line that only it has seen."""
+        machine = self._runtimes_machine()
+        return self.devices if machine is None else machine.devices
+
+    def all_runtime_flags(self) -> list[str]:
+        """The words for a runtime: of the environment, the command line and the arguments, in this
+        order; ``devices`` is among them as ``-ll:cpu`` where it was given.
+
+        >>> FFConfig(devices=2, runtime_flags=["-ll:util", "1"]).all_runtime_flags()
+        ['-ll:util', '1', '-ll:cpu', '2']
+        """
+        words = [*self._line_flags, *self.runtime_flags]
+        if self.given("devices"):
+            while "-ll:cpu" in words:
+                at = words.index("-ll:cpu")
+                del words[at : at + 2]
+            words += ["-ll:cpu", str(self.devices)]
+        return words
+
+    def _runtimes_machine(self) -> Machine | None:
+        """Of the runtime under the engine; None where there is none under it."""
+        engine = self.engine or describe("engine")
+        return machine_of(engine, self.all_runtime_flags()) if engine in RUNTIMES else None
 
     # ---- time ----
     def get_current_time(self) -> float:
@@ -330,19 +316,13 @@ class FFConfig:
         self._trace = None
 
 
-def _value_of(kind: _Kind, text: str | None) -> Any:
-    if kind is True:
-        return True if text is None else _SWITCH[text.lower()]
-    if text is None:
-        raise ValueError
-    return kind(text)  # type: ignore[operator]
-
-
 def _checked(name: str, value: Any) -> Any:
     """A value for a field, in the field's type."""
     if name not in FFConfig.__annotations__:
         raise AttributeError(f"FFConfig has no field {name!r}{_meant(name)}")
     who = f"FFConfig.{name}"
+    if name == "runtime_flags":
+        return _runtimes_words(value, who)
     kind = type(getattr(FFConfig, name))
     if kind is float:
         return real(value, who, _LEAST.get(name, -math.inf))
@@ -359,29 +339,24 @@ def _meant(name: str) -> str:
     return did_you_mean(name, FFConfig.__annotations__)
 
 
-def _looks_like_flag(text: str) -> bool:
-    return re.match(r"-[^\d.]", text) is not None
+def _flags_of_environment() -> list[str]:
+    text = os.environ.get("FLEXFLOW_FLAGS", "")
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f"FLEXFLOW_FLAGS is {text!r}: {error}") from None
 
 
-def _warn_if_near(flag: str) -> None:
-    if not flag.startswith("-") or flag.startswith(_LEGION):
-        return
-    meant = _near(flag)
-    if meant is not None:
-        _warn_once(f"FFConfig: {flag} is not one of FlexFlow's flags; did you mean {meant}?")
-
-
-def _near(flag: str) -> str | None:
-    """The flag that was likely meant."""
-    glued = re.fullmatch(r"(-[a-z])(\d+)", flag)
-    if glued and glued[1] in _FLAGS:
-        return f"{glued[1]} {glued[2]}"
-    off = flag.replace("--no-", "--", 1)
-    if off != flag and _FLAGS.get(off, ("", int))[1] is True:
-        return f"{off}=false"
-    if flag.lower() in _FLAGS:
-        return flag.lower()
-    if flag[:4] in ("--lr", "--wd") and flag[4:].isalpha():
-        return flag[:4]
-    near = get_close_matches(flag, _FLAGS, 1, 0.85) if len(flag) > 3 else []
-    return near[0] if near else None
+def _runtimes_words(value: Any, who: str) -> list[str]:
+    """Flags of a runtime and their values, one by one."""
+    if not isinstance(value, (list, tuple)) or not all(isinstance(word, str) for word in value):
+        raise TypeError(f'{who}: got {shown(value)}, expected a list such as ["-ll:util", "1"]')
+    words = []
+    for flag, text, _, runtimes in words_of(value):
+        if not runtimes:
+            why = REFUSED.get(flag, "it is no flag of a runtime, such as -ll:util")
+            raise ValueError(f"{who}: {flag!r}: {why}")
+        words += [flag] if text is None else [flag, text]
+    if any("\n" in word for word in words):
+        raise ValueError(f"{who}: got {shown(value)}, expected words without line breaks")
+    return words

@@ -78,10 +78,22 @@ def engine_options(config: FFConfig) -> dict[str, Any]:
             stacklevel=3,
         )
     return {
-        "engine": config.engine or None,
+        **machine_options(config),
         "device": config.device,
         "devices": config.devices,
+        "fuse": config.perform_fusion,
+    }
+
+
+def machine_options(config: FFConfig) -> dict[str, Any]:
+    """The engine, and what it is told of the machine.
+
+    >>> machine_options(FFConfig(engine="legion", devices=2))["runtime_flags"]
+    '-ll:cpu\\n2'
+    """
+    return {
+        "engine": config.engine or None,
         "threads": config.threads,
         "shared_memory": config.shared_memory,
-        "fuse": config.perform_fusion,
+        "runtime_flags": "\n".join(config.all_runtime_flags()) or None,
     }

@@ -450,7 +450,7 @@ def strategy_options(
         need_file(config.import_strategy_file, f"{who}: --import-strategy")
         strategy = Strategy.load(config.import_strategy_file)
     if strategy is None:
-        strategy = Strategy.data_parallel(config.devices)
+        strategy = Strategy.data_parallel(config.device_count())
     if not isinstance(strategy, Strategy):
         raise TypeError(f"{who}: strategy is {strategy!r}, expected a Strategy")
     if config.only_data_parallel:

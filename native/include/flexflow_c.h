@@ -106,8 +106,10 @@ typedef struct ff_progress {
 
 /* ---- library ---- */
 FF_API const char* ff_last_error(void);
-/* what: "version", "build", "abi" (a digest of this interface), "options", "engines", "devices", "cpu", "ops", or
- * "op:NAME" (its documentation, attributes and rules, one "key: value" a line). */
+/* what: "version", "build", "abi" (a digest of this interface), "options", "engines", "engine" (the one that a compile
+ * takes which names none), "devices", "cpu", "ops", "op:NAME" (its documentation, attributes and rules, one
+ * "key: value" a line), or "machine:ENGINE" (the machine of an engine, whose runtime is started or joined for it: lines
+ * "nodes: N" and "devices: N", then others for people; flags of the runtime follow the name, one a line). */
 FF_API ff_status ff_describe(const char* what, const char** text);
 /* Close any handle. Closing one twice is an FF_ERROR_STATE. */
 FF_API ff_status ff_close(ff_handle handle);
@@ -181,6 +183,7 @@ FF_API ff_status ff_dataset_begin(ff_handle dataset, int64_t batch, int32_t shuf
  *   learning_rate (float), schedule (name of a schedule op that the rate follows), schedule_* (its attributes),
  *   clip_norm (float: the most that the norm of all gradients together may be; 0: any),
  *   engine (name), device ("cpu" | "reference"), devices (int), threads (int, 0: all),
+ *   runtime_flags (text, one word a line: of the runtime that an engine starts, such as "-ll:util" and "1"),
  *   fuse (bool: rewrite into fused operators, default true),
  *   place:OP (text "0 b0:2:1": an operator from device 0 on, index b0 in 2 parts that lie 1 device apart),
  *   share_update:WEIGHT (bool: devices with copies of a weight update a slice each),
@@ -189,8 +192,8 @@ FF_API ff_status ff_dataset_begin(ff_handle dataset, int64_t batch, int32_t shuf
  * and writes speak of. */
 FF_API ff_status ff_compile(ff_handle graph, const ff_attr* options, size_t n_options, ff_handle* model);
 /* Split and place the operators of a model otherwise, between steps; weights, optimizer state, counters and metrics
- * stay. Options: engine, devices, threads, place:OP, share_update:WEIGHT and recompute:OP, as for ff_compile. A failure
- * leaves the model as it was. */
+ * stay. Options: engine, devices, threads, runtime_flags, place:OP, share_update:WEIGHT and recompute:OP, as for
+ * ff_compile. A failure leaves the model as it was. */
 FF_API ff_status ff_model_place(ff_handle model, const ff_attr* options, size_t n_options);
 FF_API ff_status ff_model_label(ff_handle model, ff_tensor* label);
 /* Run sections for up to max_steps batches of a data set, or for slice_ms milliseconds (0: no limit), whichever ends

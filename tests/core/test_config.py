@@ -9,8 +9,17 @@ from typing import Any
 
 import pytest
 
-from flexflow.core import AdamOptimizer, FFConfig, FFModel, FlexFlowError, SGDOptimizer
-from flexflow.core.config import _FLAGS
+from flexflow.core import (
+    AdamOptimizer,
+    CompMode,
+    FFConfig,
+    FFModel,
+    FlexFlowError,
+    SGDOptimizer,
+    describe,
+)
+from flexflow.core.flags import FLAGS
+from flexflow.core.machine import machine_of
 
 # From FlexFlow's FFConfig::parse_args: flag, field, default.
 DEFAULTS = [
@@ -69,7 +78,7 @@ def test_flags(command_line: Callable[[str], None], flags: str, field: str, defa
 
 
 def test_every_flag_sets_a_field() -> None:
-    assert {field for field, _ in _FLAGS.values()} <= set(FFConfig.__annotations__)
+    assert {field for field, _ in FLAGS.values()} <= set(FFConfig.__annotations__)
 
 
 def test_argv_stays_and_the_unknown_is_ignored(command_line: Callable[[str], None]) -> None:
@@ -80,6 +89,81 @@ def test_argv_stays_and_the_unknown_is_ignored(command_line: Callable[[str], Non
         config = FFConfig()
     assert (config.batch_size, config.epochs) == (16, 3)
     assert sys.argv == before
+
+
+def test_flags_of_a_runtime_are_collected(command_line: Callable[[str], None]) -> None:
+    command_line(
+        "train.py -ll:util 1 -b 16 -lg:no_auto_tracing --verbose -level gpu=6,dma=2 -ll:cpu 2 "
+        "data.csv -ll:csize=512 -ll:gpu 0 -dm:memoize -- -lg:prof 1"
+    )
+    before = list(sys.argv)
+    config = FFConfig(runtime_flags=["-realm:eager_alloc_percentage", "50", "-logfile", "a=b"])
+    said = "-ll:util 1 -lg:no_auto_tracing -level gpu=6,dma=2 -ll:csize 512 -dm:memoize"
+    given = "-realm:eager_alloc_percentage 50 -logfile a=b -ll:cpu 2"
+    assert config.all_runtime_flags() == f"{said} {given}".split()
+    assert (config.devices, config.workers_per_node, config.batch_size) == (2, 2, 16)
+    assert sys.argv == before
+    config.parse_args()
+    assert config.all_runtime_flags() == f"{said} {given}".split()
+    assert FFConfig(devices=3).all_runtime_flags() == [*said.split(), "-ll:cpu", "3"]
+
+
+def test_flags_of_a_runtime_do_not_change_the_local_engine(
+    command_line: Callable[[str], None],
+) -> None:
+    command_line("-ll:util 1 -lg:prof 1 -level 5")
+    model = FFModel(FFConfig(engine="local", threads=1))
+    model.dense(model.create_tensor([4, 3]), 2)
+    model.compile(comp_mode=CompMode.INFERENCE)
+    assert "device 1" not in model.plan("predict")
+
+
+@pytest.mark.parametrize(
+    ("flags", "error", "message"),
+    [
+        ("-ll:util 1", TypeError, "got '-ll:util 1', expected a list such as"),
+        (["-ll:util", 1], TypeError, "expected a list such as"),
+        (["--epochs", "3"], ValueError, "'--epochs': it is no flag of a runtime"),
+        (["-ll:util", "1", "2"], ValueError, "'2': it is no flag of a runtime"),
+        (["-lg:prof", "--", "-lg:spy"], ValueError, "'--': it is no flag"),
+        (["-ll:gpu", "1"], ValueError, "'-ll:gpu': this version computes on CPUs"),
+        (["-logfile", "a\nb"], ValueError, "without line breaks"),
+    ],
+)
+def test_bad_flags_of_a_runtime(flags: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        FFConfig(runtime_flags=flags)
+
+
+def test_the_environment_comes_before_the_command_line(
+    command_line: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLEXFLOW_ENGINE", "null")
+    assert FFConfig().engine == "null"
+    assert FFConfig(engine="local").engine == "local"
+    monkeypatch.setenv("FLEXFLOW_FLAGS", "-ll:cpu 2 -b 8 -ll:util 1 --dataset 'my data' -- -e 9")
+    config = FFConfig()
+    assert (config.engine, config.batch_size, config.epochs) == ("null", 8, 1)
+    assert config.dataset_path == "my data"
+    assert config.all_runtime_flags() == ["-ll:util", "1", "-ll:cpu", "2"]
+    command_line("-b 16 --engine local -ll:cpu 3 -ll:util 2")
+    config = FFConfig()
+    assert (config.engine, config.batch_size) == ("local", 16)
+    assert config.all_runtime_flags() == ["-ll:util", "1", "-ll:util", "2", "-ll:cpu", "3"]
+    monkeypatch.setenv("FLEXFLOW_ENGINE", "")
+    command_line("")
+    assert FFConfig().engine == ""
+    monkeypatch.setenv("FLEXFLOW_FLAGS", "--dataset 'my data")
+    with pytest.raises(ValueError, match="FLEXFLOW_FLAGS is .*No closing quotation"):
+        FFConfig()
+
+
+def test_the_machine_of_an_engine() -> None:
+    assert machine_of("local", ["-ll:cpu", "3"])[:2] == (1, 3)
+    assert machine_of("local").lines[0].startswith("device 0, cpu, ")
+    with pytest.raises(ValueError, match='engine "fast" is not there'):
+        machine_of("fast", ["-ll:cpu", "3"])
+    assert describe("engine") in describe("engines")
 
 
 def test_arguments_win(command_line: Callable[[str], None]) -> None:

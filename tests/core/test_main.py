@@ -39,6 +39,18 @@ def test_info() -> None:
     assert "oneDNN" in rows["options"]
 
 
+def test_info_of_an_engine() -> None:
+    done = run("info", "--engine", "local", "-ll:util", "1", "-ll:cpu", "2")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = done.stdout.split("engine:   local\n")[1].splitlines()
+    assert rows[0] == "nodes:    1"
+    assert [row[10:19] for row in rows[1:]] == ["device 0,", "device 1,"]
+
+    done = run("info", "--engine", "fast")
+    assert done.returncode == 1
+    assert 'problem:  engine "fast" is not there' in done.stderr
+
+
 def test_info_says_what_is_wrong() -> None:
     done = run("info", FLEXFLOW_LIBRARY="/nowhere.so")
     assert done.returncode == 1
@@ -47,10 +59,15 @@ def test_info_says_what_is_wrong() -> None:
 
 
 def test_usage() -> None:
-    for arguments in ((), ("train",), ("info", "more")):
+    for arguments, command in (
+        ((), "COMMAND"),
+        (("train",), "COMMAND"),
+        (("info", "more"), "info"),
+        (("jupyter", "list", "more"), "jupyter"),
+    ):
         done = run(*arguments)
         assert (done.returncode, done.stdout) == (2, "")
-        assert "usage: python -m flexflow info" in done.stderr
+        assert f"usage: python -m flexflow {command}" in done.stderr
     done = run("--help")
     assert (done.returncode, done.stderr) == (0, "")
     assert "usage:" in done.stdout

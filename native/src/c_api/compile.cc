@@ -5,6 +5,7 @@
 #include "c_api/model.h"
 #include "c_api/objects.h"
 #include "c_api/options.h"
+#include "engines/plugins.h"
 #include "kernels/kernel.h"
 #include "ops/op.h"
 
@@ -76,11 +77,12 @@ CompileSpec take_spec(GraphObject& object, Options& options) {
 }
 
 std::unique_ptr<Engine> take_engine(Options& options, const std::string& device) {
-  const auto name = options.take<std::string>("engine", "local");
+  const auto name = options.take<std::string>("engine", default_engine());
   const EngineConfig config{.device = device,
                             .devices = small_count(options, "devices", 1),
                             .threads = small_count(options, "threads", 0),
-                            .shared_memory = options.take("shared_memory", true)};
+                            .shared_memory = options.take("shared_memory", true),
+                            .flags = lines_of(options.take<std::string>("runtime_flags", ""))};
   options.finish();
   return make_engine(name, config);
 }
@@ -98,6 +100,19 @@ void reset_training_state(State& state, double learning_rate) {
 }
 
 }  // namespace
+
+namespace ff::c_api {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string default_engine() { return runtime_is_up() ? "legion" : "local"; }
+
+}  // namespace ff::c_api
 
 extern "C" {
 

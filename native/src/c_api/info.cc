@@ -1,6 +1,10 @@
 // ff_describe: texts about the library and its operators.
+#include <algorithm>
+#include <set>
+
 #include "build_info.h"
 #include "c_api/objects.h"
+#include "c_api/options.h"
 #include "engines/engine.h"
 #include "kernels/device_info.h"
 #include "kernels/kernel.h"
@@ -11,15 +15,41 @@ using namespace ff::c_api;
 
 namespace {
 
+std::string device_text(const Machine& machine, size_t d) {
+  const Device& device = machine.devices[d];
+  return cat("device ", d, ", ", device.kind, ", ", device.threads, " threads, ", device.memory >> 20, " MiB");
+}
+
 std::string devices_text() {
   std::ostringstream out;
   for (const std::string& name : engine_names()) {
+    if (name == "legion") {  // its machine is known once its runtime runs, which a list must not start
+      out << name << ": those of its runtime; machine:" << name << " starts or joins it\n";
+      continue;
+    }
     const Machine machine = make_engine(name, {})->machine();
-    for (size_t d = 0; d < machine.devices.size(); ++d)
-      out << name << ": device " << d << ", " << machine.devices[d].kind << ", " << machine.devices[d].threads
-          << " threads, " << (machine.devices[d].memory >> 20) << " MiB\n";
+    for (size_t d = 0; d < machine.devices.size(); ++d) out << name << ": " << device_text(machine, d) << "\n";
   }
   return out.str();
+}
+
+// The machine of an engine. Lines after its name are flags of its runtime.
+std::string machine_text(const std::string& what) {
+  std::vector<std::string> flags = lines_of(what);
+  const std::string name = flags.empty() ? "" : flags.front();
+  if (!flags.empty()) flags.erase(flags.begin());
+  EngineConfig config{.flags = flags};
+  for (size_t i = 0; i + 1 < flags.size(); ++i)
+    if (flags[i] == "-ll:cpu") config.devices = std::max(1, std::atoi(flags[i + 1].c_str()));
+  const auto engine = make_engine(name, config);
+  const Machine machine = engine->machine();
+  std::set<int> nodes;
+  for (const Device& device : machine.devices) nodes.insert(device.node);
+  std::ostringstream out;
+  out << "nodes: " << nodes.size() << "\ndevices: " << machine.devices.size() << "\n";
+  for (size_t d = 0; d < machine.devices.size(); ++d)
+    out << device_text(machine, d) << ", node " << machine.devices[d].node << "\n";
+  return out.str() + engine->description();
 }
 
 std::string sharding_text(const OpDef& def) {
@@ -52,7 +82,9 @@ std::string describe(const std::string& what) {
   if (what == "options")
     return cat(FF_BUILD_TYPE, ", ", FF_BUILD_COMPILER, ", ", FF_BUILD_FLAGS, ", oneDNN ", FF_ONEDNN_VERSION);
   if (what == "engines") return join(engine_names());
+  if (what == "engine") return default_engine();
   if (what == "devices") return devices_text();
+  if (what.rfind("machine:", 0) == 0) return machine_text(what.substr(8));
   if (what == "cpu") return describe_cpu();
   if (what == "ops") {
     std::vector<std::string> names;
@@ -62,7 +94,7 @@ std::string describe(const std::string& what) {
   if (what.rfind("op:", 0) == 0)
     return op_text(op_def(what.substr(3))) + "kernels: " + join(kernel_devices(what.substr(3))) + "\n";
   bad_value("cannot describe \"", what,
-            "\"; expected version, build, abi, options, engines, devices, cpu, ops or op:NAME");
+            "\"; expected version, build, abi, options, engines, engine, devices, machine:ENGINE, cpu, ops or op:NAME");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "graph/attrs.h"
@@ -53,6 +54,12 @@ class Options {
 
   Attrs attrs_;
 };
+
+// The lines of a text; what follows the last line break is one too, unless it is empty.
+std::vector<std::string> lines_of(const std::string& text);
+
+// The engine that a compile takes which names none.
+std::string default_engine();
 
 // What place:NAME and share_update:WEIGHT say.
 Strategy take_strategy(const Graph& graph, Options& options);

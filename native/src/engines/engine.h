@@ -48,6 +48,8 @@ class Engine {
  public:
   virtual ~Engine() = default;
   virtual Machine machine() const = 0;
+  // Lines about the runtime behind the engine, for people; "" where there is none.
+  virtual std::string description() const { return ""; }
   // Bind a plan to a state, which must outlive the executable. States of the plan that the state lacks are made
   // (zeroed, not ready).
   virtual std::unique_ptr<Executable> load(std::shared_ptr<const Plan> plan, State& state) = 0;
@@ -58,7 +60,8 @@ std::unique_ptr<Engine> make_engine(const std::string& name, const EngineConfig&
 std::vector<std::string> engine_names();
 
 struct EngineRegistration {
-  EngineRegistration(std::string name, EngineFactory factory);
+  // Not available: not listed, and making it throws what is missing.
+  EngineRegistration(std::string name, EngineFactory factory, std::function<bool()> available = nullptr);
 };
 
 }  // namespace ff

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "engines/plugins.h"
 #include "engines/task_graph.h"
 
 namespace ff {
@@ -109,5 +110,13 @@ TaskedEngine::TaskedEngine(std::shared_ptr<TaskRuntime> runtime)
 std::unique_ptr<Executable> TaskedEngine::load(std::shared_ptr<const Plan> plan, State& state) {
   return std::make_unique<TaskedExecutable>(std::move(plan), state, arenas_, runtime_);
 }
+
+namespace {
+
+const EngineRegistration legion(
+    "legion", [](const EngineConfig& config) { return std::make_unique<TaskedEngine>(open_runtime("legion", config)); },
+    [] { return has_plugin("legion"); });
+
+}  // namespace
 
 }  // namespace ff

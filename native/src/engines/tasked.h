@@ -11,6 +11,7 @@ class TaskedEngine : public Engine {
   explicit TaskedEngine(std::shared_ptr<TaskRuntime> runtime);
 
   Machine machine() const override { return machine_; }
+  std::string description() const override { return runtime_->description(); }
   std::unique_ptr<Executable> load(std::shared_ptr<const Plan> plan, State& state) override;
 
  private:
