@@ -55,6 +55,7 @@ class ShuffledRuntime : public TaskRuntime {
   explicit ShuffledRuntime(Machine machine) : machine_(std::move(machine)) {}
   Machine machine() const override { return machine_; }
   std::string description() const override { return "shuffled"; }
+  void broadcast(int, void*, size_t) override {}
   std::unique_ptr<LoadedTasks> load(TaskProgram program) override {
     return std::make_unique<Shuffled>(std::move(program), random_);
   }

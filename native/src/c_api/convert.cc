@@ -153,14 +153,14 @@ void copy_out(const ff_array& to, const void* from, const TensorType& type, cons
 }
 
 void write_entry(State::Entry& entry, const ff_array& from, const std::string& who) {
-  if (entry.pieces.size() == 1) return copy_in(entry.data(), entry.type, from, who);
+  if (entry.is_whole()) return copy_in(entry.data(), entry.type, from, who);
   std::vector<char> whole(entry.type.bytes());
   copy_in(whole.data(), entry.type, from, who);
   entry.write(whole.data());
 }
 
 void read_entry(const ff_array& to, const State::Entry& entry, const std::string& who) {
-  if (entry.pieces.size() == 1) return copy_out(to, entry.data(), entry.type, who);
+  if (entry.is_whole()) return copy_out(to, entry.data(), entry.type, who);
   std::vector<char> whole(entry.type.bytes());
   entry.read(whole.data());
   copy_out(to, whole.data(), entry.type, who);

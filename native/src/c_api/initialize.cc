@@ -26,7 +26,15 @@ void initialize(State& state, const std::vector<std::pair<std::string, Attrs>>& 
   promote_halves(graph, "cpu", kernel_query());
   const auto plan = std::make_shared<const Plan>(
       lower(place(std::move(graph), {}, engine->machine()), engine->machine(), kernel_query()));
-  engine->load(plan, state)->run(~0u);
+  // Each process draws the whole; those who use it take their pieces.
+  const auto processes = state.share(nullptr);
+  try {
+    engine->load(plan, state)->run(~0u);
+  } catch (...) {
+    state.share(processes);
+    throw;
+  }
+  state.share(processes);
   for (const std::string& name : names) {
     state.find(name)->ready = true;
     state.find(name)->touched = false;

@@ -36,7 +36,9 @@ Model::Model(std::shared_ptr<GraphObject> owner, CompileSpec spec, bool training
       training_(training),
       engine_(std::move(engine)),
       machine_(engine_->machine()),
-      batch_(batch_size(owner_->graph)) {}
+      batch_(batch_size(owner_->graph)) {
+  owner_->state.share(engine_->processes());
+}
 
 int32_t Model::widest() const {
   if (spec_.loss.empty()) return FF_PREDICT;
@@ -75,6 +77,7 @@ void Model::move_to(Strategy strategy, std::unique_ptr<Engine> engine) {
   spec_ = std::move(spec);
   engine_ = std::move(engine);
   machine_ = engine_->machine();
+  owner_->state.share(engine_->processes());
 }
 
 void Model::drop_plans() {
@@ -180,7 +183,12 @@ void Model::rerun_keeping(Value tensor, bool gradient) {
     saved.emplace_back(owner_->state.find(name), std::vector<char>(entry.type.bytes()));
     entry.read(saved.back().second.data());
   }
-  if (State::Entry* counter = owner_->state.find("random/counter")) --*static_cast<int64_t*>(counter->data());
+  if (State::Entry* counter = owner_->state.find("random/counter")) {
+    int64_t count = 0;
+    counter->read(&count);
+    --count;
+    counter->write(&count);
+  }
   run(ran_, batch_);
   for (auto& [entry, bytes] : saved) entry->write(bytes.data());
 }

@@ -159,12 +159,11 @@ ff_status ff_scalar_get(ff_handle model, const char* name, double* value) {
     const auto object = model_of(model);
     const std::lock_guard lock(object->owner().mutex);
     const State::Entry* entry = scalar(*object, &required(name, "name"));
-    if (entry == nullptr)
-      *value = 0;
-    else if (entry->type.dtype == DType::int64)
-      *value = static_cast<double>(*static_cast<int64_t*>(entry->pieces[0].memory.data()));
-    else
-      *value = *static_cast<double*>(entry->pieces[0].memory.data());
+    int64_t whole = 0;
+    *value = 0;
+    if (entry == nullptr) return;
+    entry->read(entry->type.dtype == DType::int64 ? static_cast<void*>(&whole) : value);
+    if (entry->type.dtype == DType::int64) *value = static_cast<double>(whole);
   });
 }
 
@@ -193,8 +192,9 @@ ff_status ff_metrics_read(ff_handle model, double* values, size_t* n, const char
     const std::lock_guard lock(object->owner().mutex);
     constexpr size_t kCount = 8;
     const State::Entry* totals = object->owner().state.find("metrics/totals");
-    for (size_t i = 0; i < std::min(*n, kCount); ++i)
-      values[i] = totals == nullptr ? 0.0 : static_cast<double*>(totals->pieces[0].memory.data())[i];
+    double sums[kCount] = {};
+    if (totals != nullptr) totals->read(sums);
+    std::copy_n(sums, std::min(*n, kCount), values);
     *n = kCount;
     if (names != nullptr)
       *names = lend(

@@ -1,22 +1,27 @@
 #include "engines/bound_plan.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include "base/parallel.h"
 
 namespace ff {
 
-void Arenas::grow(Memory& memory, size_t bytes) {
-  if (memory.data() != nullptr && memory.size() >= bytes) return;
-  memory = Memory(bytes);
-  ++generation_;
+Arenas::Arenas(Machine machine)
+    : machine_(std::move(machine)), arenas_(machine_.devices.size()), scratches_(machine_.devices.size()) {}
+
+void Arenas::grow(std::vector<Reserved>& reserved, const std::vector<size_t>& bytes) {
+  for (size_t d = 0; d < reserved.size(); ++d) {
+    if (reserved[d].bytes >= std::max<size_t>(bytes[d], 1)) continue;
+    reserved[d].bytes = std::max<size_t>(bytes[d], 1);
+    if (machine_.is_here(static_cast<int>(d))) reserved[d].memory = Memory(bytes[d]);
+    ++generation_;
+  }
 }
 
 void Arenas::reserve(const std::vector<size_t>& arena_bytes, const std::vector<size_t>& scratch_bytes) {
-  for (size_t d = 0; d < arenas_.size(); ++d) {
-    grow(arenas_[d], arena_bytes[d]);
-    grow(scratches_[d], scratch_bytes[d]);
-  }
+  grow(arenas_, arena_bytes);
+  grow(scratches_, scratch_bytes);
 }
 
 BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, State& state, std::shared_ptr<Arenas> arenas)
@@ -32,7 +37,8 @@ BoundPlan::BoundPlan(std::shared_ptr<const Plan> plan, State& state, std::shared
   arenas_->reserve(plan_->arena, plan_->scratch);
   for (size_t id = 0; id < plan_->buffers.size(); ++id) {
     const Buffer& buffer = plan_->buffers[id];
-    if (buffer.alias < 0 && buffer.storage == Storage::pinned) pinned_[id] = Memory(buffer.bytes);
+    if (buffer.alias < 0 && buffer.storage == Storage::pinned && plan_->machine.is_here(buffer.device))
+      pinned_[id] = Memory(buffer.bytes);
   }
 }
 
@@ -58,8 +64,10 @@ void* BoundPlan::memory_of(BufferId root) {
     }
     case Storage::pinned:
       return pinned_[root].data();
-    default:
-      return static_cast<char*>(arenas_->arena(buffer.device)) + buffer.offset;
+    default: {
+      char* const arena = static_cast<char*>(arenas_->arena(buffer.device));
+      return arena == nullptr ? nullptr : arena + buffer.offset;
+    }
   }
 }
 
@@ -69,7 +77,8 @@ bool BoundPlan::resolve() {
   for (const auto& [name, layout] : states_of(*plan_)) state_.entry(name, layout.type, layout.shards);
   for (BufferId id = 0; id < static_cast<BufferId>(pointers_.size()); ++id) {
     const Plan::Span span = plan_->span(id);
-    pointers_[id] = static_cast<char*>(memory_of(span.root)) + span.begin;
+    char* const memory = static_cast<char*>(memory_of(span.root));
+    pointers_[id] = memory == nullptr ? nullptr : memory + span.begin;
   }
   written_.clear();
   for (size_t s = 0; s < calls_.size(); ++s) resolve(static_cast<int>(s));
@@ -82,9 +91,9 @@ void BoundPlan::resolve(int s) {
   const Step& step = plan_->steps[s];
   Call& call = calls_[s];
   for (size_t i = 0; i < call.in.size(); ++i) call.in[i] = pointers_[step.inputs[i]];
-  for (size_t k = 0; k < call.out.size(); ++k) {
+  for (size_t k = 0; k < step.outputs.size(); ++k) {
     if (step.outputs[k] < 0) continue;
-    call.out[k] = pointers_[step.outputs[k]];
+    if (k < call.out.size()) call.out[k] = pointers_[step.outputs[k]];
     const Buffer& root = plan_->buffers[plan_->root(step.outputs[k])];
     if (root.storage == Storage::state) written_.emplace(step.section, state_.find(root.name));
   }

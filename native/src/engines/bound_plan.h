@@ -14,17 +14,22 @@ namespace ff {
 // Memory that the plans of one engine take turns to use.
 class Arenas {
  public:
-  explicit Arenas(size_t devices) : arenas_(devices), scratches_(devices) {}
+  explicit Arenas(Machine machine);
   void reserve(const std::vector<size_t>& arena_bytes, const std::vector<size_t>& scratch_bytes);
-  void* arena(int device) const { return arenas_[device].data(); }
-  void* scratch(int device) const { return scratches_[device].data(); }
-  // Changes when memory moved.
+  void* arena(int device) const { return arenas_[device].memory.data(); }
+  void* scratch(int device) const { return scratches_[device].memory.data(); }
+  // Changes when memory moved, in all processes together.
   uint64_t generation() const { return generation_; }
 
  private:
-  void grow(Memory& memory, size_t bytes);
+  struct Reserved {
+    size_t bytes = 0;
+    Memory memory;  // of devices of this process
+  };
+  void grow(std::vector<Reserved>& reserved, const std::vector<size_t>& bytes);
 
-  std::vector<Memory> arenas_, scratches_;  // by device
+  Machine machine_;
+  std::vector<Reserved> arenas_, scratches_;  // by device
   uint64_t generation_ = 1;
 };
 
@@ -33,7 +38,7 @@ class BoundPlan {
   // Makes the states and inputs that the plan wants, and reserves memory.
   BoundPlan(std::shared_ptr<const Plan> plan, State& state, std::shared_ptr<Arenas> arenas);
 
-  // Bind the calls of a device, on the thread that will run them.
+  // Bind the calls of a device of this process, on the thread that will run them.
   void bind(int device);
   // Look up all pointers, if memory moved since; whether it did.
   bool resolve();
@@ -45,8 +50,10 @@ class BoundPlan {
   static bool runs(const Step& step, unsigned sections) {
     return (sections >> static_cast<unsigned>(step.section) & 1u) != 0;
   }
-  // Where a buffer lies.
+  // Where a buffer lies; nullptr: in another process.
   char* pointer(BufferId id) const { return pointers_[id]; }
+  // A step reads an input there from now on: a copy of what lies in another process.
+  void read_from(int step, int input, const void* address) { calls_[step].in[input] = address; }
   const void* result(const std::string& name) const;
   void profile(bool on);
   std::vector<StepTime> times() const;

@@ -50,6 +50,8 @@ class Engine {
   virtual Machine machine() const = 0;
   // Lines about the runtime behind the engine, for people; "" where there is none.
   virtual std::string description() const { return ""; }
+  // Those that the devices of the machine belong to; none: this one alone.
+  virtual std::shared_ptr<Processes> processes() const { return nullptr; }
   // Bind a plan to a state, which must outlive the executable. States of the plan that the state lacks are made
   // (zeroed, not ready).
   virtual std::unique_ptr<Executable> load(std::shared_ptr<const Plan> plan, State& state) = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 
 #include "base/error.h"
 
@@ -36,18 +37,48 @@ void* State::Entry::piece(const Shard& shard) const {
   return nullptr;
 }
 
+std::vector<const State::Piece*> State::Entry::scattered() const {
+  if (processes == nullptr) return {};
+  const Machine machine = processes->machine();
+  std::set<int> nodes;
+  for (const Device& device : machine.devices) nodes.insert(device.node);
+  std::vector<std::pair<const Piece*, std::set<int>>> holders;  // the first piece of each rectangle, and where it is
+  for (const Piece& piece : pieces) {
+    auto it = std::find_if(holders.begin(), holders.end(),
+                           [&](const auto& holder) { return holder.first->shard.rect == piece.shard.rect; });
+    if (it == holders.end()) it = holders.insert(it, {&piece, {}});
+    it->second.insert(machine.devices[piece.shard.device].node);
+  }
+  std::vector<const Piece*> found;
+  for (const auto& [piece, where] : holders)
+    if (where != nodes) found.push_back(piece);
+  return found;
+}
+
 void State::Entry::read(void* to) const {
+  const auto take = [&](const Rect& rect, const void* from) {
+    copy_rect(rect, size_of(type.dtype), from, rect, to, whole_of(type.shape));
+  };
   for (const Piece& piece : pieces)
-    copy_rect(piece.shard.rect, size_of(type.dtype), piece.memory.data(), piece.shard.rect, to, whole_of(type.shape));
+    if (piece.memory.data() != nullptr) take(piece.shard.rect, piece.memory.data());
+  for (const Piece* piece : scattered()) {
+    Memory sent(static_cast<size_t>(volume(piece->shard.rect)) * size_of(type.dtype));
+    if (piece->memory.data() != nullptr) std::memcpy(sent.data(), piece->memory.data(), sent.size());
+    processes->broadcast(piece->shard.device, sent.data(), sent.size());
+    take(piece->shard.rect, sent.data());
+  }
 }
 
 void State::Entry::write(const void* from) {
   for (const Piece& piece : pieces)
-    copy_rect(piece.shard.rect, size_of(type.dtype), from, whole_of(type.shape), piece.memory.data(), piece.shard.rect);
+    if (piece.memory.data() != nullptr)
+      copy_rect(piece.shard.rect, size_of(type.dtype), from, whole_of(type.shape), piece.memory.data(),
+                piece.shard.rect);
 }
 
 void State::Entry::clear() {
-  for (const Piece& piece : pieces) std::memset(piece.memory.data(), 0, piece.memory.size());
+  for (const Piece& piece : pieces)
+    if (piece.memory.data() != nullptr) std::memset(piece.memory.data(), 0, piece.memory.size());
 }
 
 State::Entry* State::find(const std::string& name) {
@@ -57,7 +88,8 @@ State::Entry* State::find(const std::string& name) {
 
 State::Entry& State::entry(const std::string& name, const TensorType& type) {
   Entry& entry = entries_[name];
-  if (entry.pieces.size() > 1 && entry.type == type) return entry;
+  if ((entry.pieces.size() > 1 || entry.processes != nullptr) && entry.type == type) return entry;
+  entry.processes = nullptr;
   if (entry.pieces.size() != 1) entry.pieces.resize(1);
   Piece& piece = entry.pieces.front();
   if (piece.memory.size() < type.bytes() || piece.memory.data() == nullptr) {
@@ -71,13 +103,16 @@ State::Entry& State::entry(const std::string& name, const TensorType& type) {
 
 State::Entry& State::entry(const std::string& name, const TensorType& type, const std::vector<Shard>& shards) {
   Entry& entry = entries_[name];
-  const bool as_wanted =
-      entry.type == type && std::equal(entry.pieces.begin(), entry.pieces.end(), shards.begin(), shards.end(),
-                                       [](const Piece& piece, const Shard& shard) { return piece.shard == shard; });
+  const bool as_wanted = entry.type == type && entry.processes == processes_ &&
+                         std::equal(entry.pieces.begin(), entry.pieces.end(), shards.begin(), shards.end(),
+                                    [](const Piece& piece, const Shard& shard) { return piece.shard == shard; });
   if (as_wanted) return entry;
   std::vector<Piece> pieces;
-  for (const Shard& shard : shards)
-    pieces.push_back({shard, Memory(static_cast<size_t>(volume(shard.rect)) * size_of(type.dtype))});
+  for (const Shard& shard : shards) {
+    const size_t bytes = static_cast<size_t>(volume(shard.rect)) * size_of(type.dtype);
+    const bool here = processes_ == nullptr || processes_->machine().is_here(shard.device);
+    pieces.push_back({shard, here ? Memory(bytes) : Memory()});
+  }
   std::vector<char> value;
   if (!entry.pieces.empty() && entry.type == type) {
     value.resize(type.bytes());
@@ -85,6 +120,7 @@ State::Entry& State::entry(const std::string& name, const TensorType& type, cons
   }
   entry.pieces = std::move(pieces);
   entry.type = type;
+  entry.processes = processes_;
   if (!value.empty()) entry.write(value.data());
   ++generation_;
   return entry;

@@ -6,8 +6,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "graph/machine.h"
 #include "graph/rect.h"
 
 namespace ff {
@@ -28,30 +30,47 @@ class Memory {
   size_t size_ = 0;
 };
 
+// Several processes that each hold what lies on the devices of their node.
+class Processes {
+ public:
+  virtual ~Processes() = default;
+  virtual Machine machine() const = 0;
+  // From the process of a device into the same memory of all others. All processes make the same calls in one order.
+  virtual void broadcast(int device, void* data, size_t bytes) = 0;
+};
+
 class State {
  public:
   // What a device holds of a tensor.
   struct Piece {
     Shard shard;
-    Memory memory;
+    Memory memory;  // none: of a device of another process
   };
 
   struct Entry {
     TensorType type;  // of the whole
     std::vector<Piece> pieces;
-    uint64_t version = 0;  // changes whenever the value does
-    bool ready = false;    // has a value: drawn, written or computed
-    bool touched = false;  // written from outside or trained: not to be drawn anew
+    uint64_t version = 0;                            // changes whenever the value does
+    bool ready = false;                              // has a value: drawn, written or computed
+    bool touched = false;                            // written from outside or trained: not to be drawn anew
+    std::shared_ptr<Processes> processes = nullptr;  // that share the pieces; none: all pieces are in this one
 
     // The memory of a tensor that lies whole in one place.
     void* data() const;
-    void* piece(const Shard& shard) const;  // nullptr: there is none
+    bool is_whole() const { return processes == nullptr && pieces.size() == 1; }
+    void* piece(const Shard& shard) const;  // nullptr: there is none here
     // The whole value, from the pieces and into all copies of them.
     void read(void* to) const;
     void write(const void* from);
     void clear();
+    // Pieces that some process lacks; one of each rectangle.
+    std::vector<const Piece*> scattered() const;
   };
 
+  // From now on pieces are shared out among these processes; the ones of before.
+  std::shared_ptr<Processes> share(std::shared_ptr<Processes> processes) {
+    return std::exchange(processes_, std::move(processes));
+  }
   Entry* find(const std::string& name);
   // The entry of that name and type, whole on the first device, made when there is none. It may shrink and grow (inputs
   // at another batch size); growing moves it and changes generation().
@@ -64,6 +83,7 @@ class State {
   const std::map<std::string, Entry>& entries() const { return entries_; }
 
  private:
+  std::shared_ptr<Processes> processes_;
   std::map<std::string, Entry> entries_;
   uint64_t generation_ = 1;
 };

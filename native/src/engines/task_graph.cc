@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/error.h"
 #include "base/intervals.h"
 
 namespace ff {
@@ -14,31 +15,29 @@ struct Bytes {
   size_t begin, end;
 };
 
-Bytes bytes_of(const Plan& plan, BufferId id) {
-  const Plan::Span span = plan.span(id);
+Bytes bytes_of(const Plan& plan, const Plan::Span& span) {
   const Buffer& root = plan.buffers[span.root];
   if (root.storage != Storage::temporary) return {{false, span.root}, span.begin, span.end};
   return {{true, root.device}, root.offset + span.begin, root.offset + span.end};
 }
 
-// use(bytes, writes) of all that a step touches.
+int owner_of(const Plan& plan, const Area& area) { return area.arena ? area.id : plan.buffers[area.id].device; }
+
+// use(bytes, writes, input) of all that a step touches, but what nobody writes and every process holds.
 template <class F>
 void each_use(const Plan& plan, const Step& step, F&& use) {
   if (moves_nothing(plan, step)) return;
-  for (const BufferId id : step.inputs) use(bytes_of(plan, id), false);
+  for (size_t i = 0; i < step.inputs.size(); ++i)
+    if (plan.buffers[plan.root(step.inputs[i])].storage != Storage::input)
+      use(bytes_of(plan, read_of(plan, step, i)), false, static_cast<int>(i));
   for (const BufferId id : step.outputs)
-    if (id >= 0) use(bytes_of(plan, id), true);
+    if (id >= 0) use(bytes_of(plan, plan.span(id)), true, -1);
 }
 
-// Who uses a byte.
+// Who uses a byte, beside the device where it lies.
 struct Users {
   std::set<int> devices;
   bool written = false;
-  bool shared(const Machine& machine) const {
-    if (devices.size() < 2) return false;
-    // What nobody writes needs no order, but far devices need a copy.
-    return written || !machine.share_memory(*devices.begin(), *devices.rbegin());
-  }
 };
 
 // How a task uses a byte.
@@ -54,7 +53,11 @@ class Division {
   TaskGraph run() {
     cut();
     find_users();
-    for (size_t t = 0; t < graph_.tasks.size(); ++t) add_uses(t);
+    graph_.imports.resize(graph_.tasks.size());
+    for (size_t t = 0; t < graph_.tasks.size(); ++t) {
+      add_uses(t);
+      add_imports(t);
+    }
     return std::move(graph_);
   }
 
@@ -85,12 +88,21 @@ class Division {
 
   void find_users() {
     for (const int s : steps_)
-      each_use(plan_, plan_.steps[s], [&](const Bytes& bytes, bool writes) {
+      each_use(plan_, plan_.steps[s], [&](const Bytes& bytes, bool writes, int) {
         areas_[bytes.area].visit(bytes.begin, bytes.end, [&](size_t, size_t, Users& users) {
-          users.devices.insert(plan_.steps[s].device);
+          users.devices.insert({owner_of(plan_, bytes.area), plan_.steps[s].device});
           users.written |= writes;
         });
       });
+  }
+
+  int node(int device) const { return plan_.machine.devices[device].node; }
+
+  // What nobody writes needs no order, but other processes need a copy.
+  bool is_shared(const Users& users) const {
+    const bool apart = std::any_of(users.devices.begin(), users.devices.end(),
+                                   [&](int device) { return node(device) != node(*users.devices.begin()); });
+    return users.devices.size() > 1 && (users.written || apart);
   }
 
   int memory_of(const Area& area) {
@@ -103,28 +115,49 @@ class Division {
   void add_uses(size_t task) {
     std::map<Area, Intervals<Access>> used;
     for (const int s : graph_.steps[task])
-      each_use(plan_, plan_.steps[s], [&](const Bytes& bytes, bool writes) {
+      each_use(plan_, plan_.steps[s], [&](const Bytes& bytes, bool writes, int) {
         areas_[bytes.area].visit(bytes.begin, bytes.end, [&](size_t begin, size_t end, const Users& users) {
-          if (!users.shared(plan_.machine)) return;
+          if (!is_shared(users)) return;
           used[bytes.area].visit(begin, end, [&](size_t, size_t, Access& access) {
             access = writes ? Access::writes : std::max(access, Access::reads);
           });
         });
       });
-    for (auto& [area, accesses] : used) {
-      const int memory = memory_of(area);
-      std::vector<TaskUse>& uses = graph_.tasks[task].uses;
-      accesses.visit(0, SIZE_MAX, [&](size_t begin, size_t end, Access access) {
-        if (access == Access::none) return;
-        const bool writes = access == Access::writes;
-        const bool goes_on =
-            !uses.empty() && uses.back().memory == memory && uses.back().end == begin && uses.back().writes == writes;
-        if (goes_on)
-          uses.back().end = end;
-        else
-          uses.push_back({memory, begin, end, writes});
+    for (auto& [area, accesses] : used) add_uses(task, memory_of(area), accesses);
+  }
+
+  void add_uses(size_t task, int memory, Intervals<Access>& accesses) {
+    std::vector<TaskUse>& uses = graph_.tasks[task].uses;
+    accesses.visit(0, SIZE_MAX, [&](size_t begin, size_t end, Access access) {
+      if (access == Access::none) return;
+      const bool writes = access == Access::writes;
+      TaskUse* const last = uses.empty() ? nullptr : &uses.back();
+      if (last != nullptr && last->memory == memory && last->end == begin && last->writes == writes)
+        last->end = end;
+      else
+        uses.push_back({memory, begin, end, writes});
+    });
+  }
+
+  void add_imports(size_t task) {
+    for (const int s : graph_.steps[task])
+      each_use(plan_, plan_.steps[s], [&](const Bytes& bytes, bool, int input) {
+        if (node(owner_of(plan_, bytes.area)) != node(plan_.steps[s].device) && bytes.begin < bytes.end)
+          add_import(task, s, input, bytes);
       });
-    }
+  }
+
+  void add_import(size_t task, int s, int input, const Bytes& bytes) {
+    const Step& step = plan_.steps[s];
+    FF_CHECK(input >= 0, step.call.name, " writes into the memory of another process");
+    const int memory = memory_of(bytes.area);
+    const std::vector<TaskUse>& uses = graph_.tasks[task].uses;
+    const auto use = std::find_if(uses.begin(), uses.end(), [&](const TaskUse& use) {
+      return use.memory == memory && use.begin <= bytes.begin && bytes.end <= use.end;
+    });
+    FF_CHECK(use != uses.end(), step.call.name, " reads in pieces what another process has");
+    const size_t offset = bytes_of(plan_, plan_.span(step.inputs[input])).begin;
+    graph_.imports[task].push_back({s, input, static_cast<int>(use - uses.begin()), offset});
   }
 
   const Plan& plan_;

@@ -15,10 +15,18 @@ struct Area {
   auto operator<=>(const Area&) const = default;
 };
 
+// An input of a step that lies in another process: the step reads a copy.
+struct Import {
+  int step = 0, input = 0;
+  int use = 0;        // of the task
+  size_t offset = 0;  // in the memory of that use
+};
+
 struct TaskGraph {
   std::vector<Area> areas;  // by TaskProgram::memories
   std::vector<Task> tasks;
   std::vector<std::vector<int>> steps;  // by task, in their order
+  std::vector<std::vector<Import>> imports;
 };
 
 // The steps of some sections, as long runs of one device's as no other device waits within. Only bytes that several

@@ -1,6 +1,8 @@
 #include "engines/tasked.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <exception>
 #include <map>
 #include <mutex>
@@ -40,6 +42,11 @@ class FirstError {
   std::exception_ptr error_;
 };
 
+bool is_spread(const Machine& machine) {
+  return std::any_of(machine.devices.begin(), machine.devices.end(),
+                     [&](const Device& device) { return device.node != machine.devices[0].node; });
+}
+
 class TaskedExecutable : public Executable {
  public:
   TaskedExecutable(std::shared_ptr<const Plan> plan, State& state, std::shared_ptr<Arenas> arenas,
@@ -69,7 +76,17 @@ class TaskedExecutable : public Executable {
     bound_.count_writes(sections);
   }
 
-  const void* result(const std::string& name) const override { return bound_.result(name); }
+  // What another process computed is brought here.
+  const void* result(const std::string& name) const override {
+    const auto it = plan_->results.find(name);
+    if (it == plan_->results.end() || !is_spread(plan_->machine)) return bound_.result(name);
+    const Buffer& buffer = plan_->buffers[it->second];
+    Memory& brought = results_[name];
+    if (brought.data() == nullptr) brought = Memory(buffer.bytes);
+    if (const void* here = bound_.result(name)) std::memcpy(brought.data(), here, buffer.bytes);
+    runtime_->broadcast(buffer.device, brought.data(), buffer.bytes);
+    return brought.data();
+  }
   void profile(bool on) override { bound_.profile(on); }
   std::vector<StepTime> times() const override { return bound_.times(); }
 
@@ -78,10 +95,12 @@ class TaskedExecutable : public Executable {
     TaskGraph graph = tasks_of(*plan_, sections);
     TaskProgram program;
     for (const Area& area : graph.areas) program.memories.push_back(memory_of(area));
-    program.tasks = std::move(graph.tasks);
-    program.body = [this, steps = std::move(graph.steps)](int task, const std::vector<char*>&) {
+    program.tasks = graph.tasks;
+    program.body = [this, graph = std::move(graph)](int task, const std::vector<char*>& addresses) {
       error_.guard([&] {
-        for (const int s : steps[task]) bound_.execute(s);
+        for (const Import& import : graph.imports[task])
+          bound_.read_from(import.step, import.input, addresses[import.use] + import.offset);
+        for (const int s : graph.steps[task]) bound_.execute(s);
       });
     };
     return runtime_->load(std::move(program));
@@ -98,14 +117,15 @@ class TaskedExecutable : public Executable {
   std::shared_ptr<TaskRuntime> runtime_;
   FirstError error_;
   std::map<unsigned, std::unique_ptr<LoadedTasks>> programs_;  // by sections
+  mutable std::map<std::string, Memory> results_;
 };
 
 }  // namespace
 
 TaskedEngine::TaskedEngine(std::shared_ptr<TaskRuntime> runtime)
-    : runtime_(std::move(runtime)),
-      machine_(runtime_->machine()),
-      arenas_(std::make_shared<Arenas>(machine_.devices.size())) {}
+    : runtime_(std::move(runtime)), machine_(runtime_->machine()), arenas_(std::make_shared<Arenas>(machine_)) {}
+
+std::shared_ptr<Processes> TaskedEngine::processes() const { return is_spread(machine_) ? runtime_ : nullptr; }
 
 std::unique_ptr<Executable> TaskedEngine::load(std::shared_ptr<const Plan> plan, State& state) {
   return std::make_unique<TaskedExecutable>(std::move(plan), state, arenas_, runtime_);

@@ -12,6 +12,7 @@ class TaskedEngine : public Engine {
 
   Machine machine() const override { return machine_; }
   std::string description() const override { return runtime_->description(); }
+  std::shared_ptr<Processes> processes() const override;
   std::unique_ptr<Executable> load(std::shared_ptr<const Plan> plan, State& state) override;
 
  private:

@@ -50,10 +50,8 @@ class LoadedTasks {
   virtual void run() = 0;
 };
 
-class TaskRuntime {
+class TaskRuntime : public Processes {
  public:
-  virtual ~TaskRuntime() = default;
-  virtual Machine machine() const = 0;
   // Lines for `python -m flexflow info`: the runtime, whether it was started here or joined, processors, memories.
   virtual std::string description() const = 0;
   virtual std::unique_ptr<LoadedTasks> load(TaskProgram program) = 0;

@@ -17,7 +17,9 @@ struct Device {
 
 struct Machine {
   std::vector<Device> devices;
+  int node = 0;  // of this process: each process runs the same program, and its devices are those of its node
 
+  bool is_here(int device) const { return devices[device].node == node; }
   bool share_memory(int a, int b) const {
     if (a == b) return true;
     const auto n = static_cast<int>(devices.size());

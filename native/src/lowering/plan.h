@@ -94,6 +94,8 @@ struct Plan {
 
 // Of a step that copies rectangles, those which lie where they belong already.
 std::vector<Plan::Span> in_place(const Plan& plan, const Step& step);
+// The bytes that a step reads of an input: of a move, from the first that it takes to the last.
+Plan::Span read_of(const Plan& plan, const Step& step, size_t input);
 // All do: the step only gives another name to memory.
 bool moves_nothing(const Plan& plan, const Step& step);
 

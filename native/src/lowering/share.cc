@@ -178,6 +178,27 @@ std::vector<Plan::Span> in_place(const Plan& plan, const Step& step) {
   return spans;
 }
 
+Plan::Span read_of(const Plan& plan, const Step& step, size_t input) {
+  const Plan::Span span = plan.span(step.inputs[input]);
+  if (step.call.op != "move" || !plan.buffers[step.inputs[input]].layout.dense()) return span;
+  const Shape& shape = step.call.inputs[input].shape;
+  const size_t size = size_of(step.call.inputs[input].dtype);
+  Plan::Span read{span.root, span.end, span.begin};
+  const Moves moves(step.call);
+  for (const MovePiece& piece : moves.pieces()) {
+    if (piece.input != static_cast<int>(input) || volume(piece.from) == 0) continue;
+    size_t first = 0, last = 0, stride = 1;
+    for (size_t d = shape.size(); d-- > 0;) {
+      first += static_cast<size_t>(piece.from.origin[d]) * stride;
+      last += static_cast<size_t>(piece.from.origin[d] + piece.from.extent[d] - 1) * stride;
+      stride *= static_cast<size_t>(shape[d]);
+    }
+    read.begin = std::min(read.begin, span.begin + first * size);
+    read.end = std::max(read.end, span.begin + (last + 1) * size);
+  }
+  return read;
+}
+
 bool moves_nothing(const Plan& plan, const Step& step) {
   if (!copies(step)) return false;
   size_t bytes = 0;

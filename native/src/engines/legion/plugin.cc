@@ -66,6 +66,7 @@ class LegionRuntime : public TaskRuntime {
     config_.threads = std::min(config_.threads, omp_get_thread_limit());
   }
 
+  void broadcast(int, void*, size_t) override {}
   Machine machine() const override {
     const Device device{.kind = config_.device,
                         .threads = config_.threads,

@@ -137,9 +137,9 @@ class LocalEngine : public Engine {
     if (config.threads < 0 || config.threads > kMostThreads)
       bad_value("engine \"local\" got threads = ", config.threads, "; expected 0 (all cores) to ", kMostThreads);
     const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    arenas_ = std::make_shared<Arenas>(static_cast<size_t>(config.devices));
     team_ = std::make_shared<Team>(static_cast<size_t>(config.devices));
     team_->threads = usable_threads(config.threads > 0 ? config.threads : std::max(1, cores / config.devices));
+    arenas_ = std::make_shared<Arenas>(machine());
   }
 
   Machine machine() const override {
