@@ -96,7 +96,7 @@ $(if $(HAVE_LEGION),,$(error FF_LEGION=ON needs Legion, and $(or $(LEGION_AT),no
 endif
 PLUGINS := $(if $(HAVE_LEGION),$(BUILD)/libflexflow_legion.so $(BUILD)/libflexflow_nocuda.so)
 LEGION_OBJECTS := $(patsubst native/%.cc,$(BUILD)/obj/%.o,$(wildcard $(addprefix native/,$(shell sed 's/\#.*//' native/legion.list))))
-$(LEGION_OBJECTS) $(BUILD)/obj/tests/native/legion/%.o: INCLUDES += -isystem $(LEGION_INCLUDE)
+$(LEGION_OBJECTS) $(BUILD)/obj/tests/native/legion/joined.o: private INCLUDES += -isystem $(LEGION_INCLUDE)
 # RPATH, not RUNPATH, beside a package legate as in a wheel, and where it is now.
 LEGION_LINK = -Wl,--allow-shlib-undefined,--disable-new-dtags,--no-as-needed \
   -Wl,-rpath,'$$ORIGIN/../../legate/lib64:$$ORIGIN/../../libucx/lib:$$ORIGIN/../../nvidia/libcal/cu12/lib' \
@@ -120,6 +120,9 @@ $(BUILD)/libflexflow_legion.so: $(LEGION_OBJECTS)
 	@$(CXX) -shared $(FLAGS) $(LDFLAGS) -Wl,-soname,libflexflow_legion.so -o $@ $^ $(LEGION_LINK)
 $(BUILD)/libflexflow_nocuda.so: $(BUILD)/obj/stubs/nocuda.o
 	@$(CXX) -shared $(FLAGS) $(LDFLAGS) -Wl,-soname,libcuda.so.1 -o $@ $^
+$(BUILD)/legion_joined: $(BUILD)/obj/tests/native/legion/joined.o $(OBJECTS) $(BUILD)/libdnnl.so.3
+	@echo "linking $@"
+	@$(CXX) $(FLAGS) $(LDFLAGS) $(LINK) -o $@ $^ $(LEGION_LINK)
 $(BUILD)/native_tests: $(TEST_OBJECTS) $(OBJECTS) $(BUILD)/libdnnl.so.3
 	@echo "linking $@"
 	@$(CXX) $(FLAGS) $(LDFLAGS) $(LINK) -o $@ $^

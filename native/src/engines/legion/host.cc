@@ -54,7 +54,7 @@ void Host::open(const EngineConfig& config) {
   process_ = getpid();
   owner_->call([this] { begin(); });
   leave_with_caller();
-  std::atexit([] { get().close(true); });
+  std::atexit([] { get().close(); });
 }
 
 void Host::start(const std::vector<std::string>& line) {
@@ -80,12 +80,15 @@ void Host::begin() {
   runtime_->create_field_allocator(context_, bytes_).allocate_field(1, kByte);
 }
 
-// Under a launcher of Legion's own the script is a task, and the runtime ends when it does: our part must end with it.
+// Under a launcher of Legion's own the script is a task, and the runtime ends when this task and ours have ended.
 void Host::leave_with_caller() {
-  if (started_ || !Legion::Runtime::has_context()) return;
-  const Legion::LocalVariableID variable = 0x666c6578;  // "flex"
-  runtime_->set_local_task_variable_untyped(Legion::Runtime::get_context(), variable, this,
-                                            [](void* host) { static_cast<Host*>(host)->close(false); });
+  if (started_ || !Legion::Runtime::has_context() || !Legion::Processor::get_executing_processor().exists()) return;
+  if (runtime_->get_local_task(Legion::Runtime::get_context())->get_depth() > 0) return;
+  const Realm::Event end = Legion::Processor::get_current_finish_event();
+  std::thread([this, end] {
+    end.external_wait();
+    close();
+  }).detach();
 }
 
 bool Host::alive() const { return process_ == getpid() && !ended_; }
@@ -95,11 +98,9 @@ void Host::call(const std::function<void()>& job) {
   owner_->call(job);
 }
 
-void Host::close(bool wait) {
+void Host::close() {
   if (process_ != getpid() || ended_.exchange(true)) return;
   owner_->end([this] { runtime_->finish_implicit_task(context_); });
-  if (!wait) return;
-  owner_->join();
   if (started_) Legion::Runtime::wait_for_shutdown();
 }
 

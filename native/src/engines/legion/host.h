@@ -22,8 +22,8 @@ class Host {
 
   // Start or join, once. Throws an Error when it has ended, when flags come too late or are wrong.
   void open(const EngineConfig& config);
-  // Finish our part of the runtime, and the runtime itself when we started it. Without waiting: when called by Legion.
-  void close(bool wait);
+  // Finish our part of the runtime, and the runtime itself when we started it.
+  void close();
 
   // Whether calls are still possible: not after the end, and not in a process that was forked.
   bool alive() const;

@@ -59,7 +59,14 @@ Owner::Owner() {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
-void Owner::call(const std::function<void()>& job) {
+void Owner::call(const std::function<void()>& job) { post(job, false); }
+
+void Owner::end(const std::function<void()>& job) {
+  post(job, true);
+  thread_.join();
+}
+
+void Owner::post(const std::function<void()>& job, bool last) {
   Ending ending;
   std::exception_ptr error;
   {
@@ -73,17 +80,11 @@ void Owner::call(const std::function<void()>& job) {
       }
       ending.notify();
     });
+    ending_ = last;
     posted_.notify_one();
   }
   ending.wait();
   if (error != nullptr) std::rethrow_exception(error);
-}
-
-void Owner::end(std::function<void()> job) {
-  const std::lock_guard lock(mutex_);
-  jobs_.push_back(std::move(job));
-  ending_ = true;
-  posted_.notify_one();
 }
 
 void Owner::serve() {

@@ -20,11 +20,11 @@ class Owner {
 
   // Run a job on the thread and wait for its end; throws what the job throws.
   void call(const std::function<void()>& job);
-  // No call comes after this one. The thread runs the job when all others have ended, and then ends itself.
-  void end(std::function<void()> job);
-  void join() { thread_.join(); }
+  // Run a last job and end the thread; calls after this one throw.
+  void end(const std::function<void()>& job);
 
  private:
+  void post(const std::function<void()>& job, bool last);
   void serve();
 
   std::mutex mutex_;

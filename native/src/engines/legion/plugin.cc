@@ -111,7 +111,7 @@ std::shared_ptr<TaskRuntime> open(const EngineConfig& config) {
   return std::make_shared<LegionRuntime>(config);
 }
 
-void close() { Host::get().close(true); }
+void close() { Host::get().close(); }
 
 // Read from the file by who loads it.
 [[gnu::used]] const char kBuiltFor[] = "FF_BUILT_FOR=" LEGION_VERSION;
