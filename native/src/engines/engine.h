@@ -17,7 +17,7 @@ struct EngineConfig {
   int devices = 1;
   int threads = 0;            // per device; 0: cores / devices
   bool shared_memory = true;  // devices of one process read each other's memory; false: they copy, as far ones must
-  std::vector<std::string> flags;  // of the runtime: -ll:*, -lg:*
+  std::vector<std::string> flags = {};  // of the runtime, word by word: -ll:*, -lg:*
 };
 
 // Time of one step of a plan, for the profile.
