@@ -110,7 +110,7 @@ all: library $(STAMPS)/run ## build the library and the launcher flexflow_python
 library: $(ONEDNN_READY)
 	$(BOUNDED_MAKE) $(BUILD)/libflexflow.so $(BUILD)/flexflow_python $(PLUGINS)
 native-tests: library
-	$(if $(NATIVE_TESTS),$(BOUNDED_MAKE) $(NATIVE_TESTS))
+	$(if $(NATIVE_TESTS),$(BOUNDED_MAKE) $(NATIVE_TESTS) $(if $(LEGION_LIBRARIES),$(BUILD)/legion_host))
 
 $(BUILD)/libflexflow.so: $(OBJECTS) $(BUILD)/libdnnl.so.3
 	@echo "linking $@"
@@ -126,6 +126,18 @@ $(BUILD)/legion_joined: $(BUILD)/obj/tests/native/legion/joined.o $(OBJECTS) $(B
 $(BUILD)/native_tests: $(TEST_OBJECTS) $(OBJECTS) $(BUILD)/libdnnl.so.3
 	@echo "linking $@"
 	@$(CXX) $(FLAGS) $(LDFLAGS) $(LINK) -o $@ $^
+
+
+# For tests: Legion's start of a script, without legion_python. Which driver of CUDA it loads is settled here, since it
+# links Legion.
+NO_DRIVER = $(shell $(PYTHON) -c 'import ctypes; ctypes.CDLL("libcuda.so.1")' 2>/dev/null || echo $(BUILD)/nocuda/libcuda.so.1)
+legion-host: $(BUILD)/legion_host ## build a launcher that runs a script as Legion's first task, for tests
+$(BUILD)/legion_host: tests/legion_host/legion_host.cc $(BUILD)/nocuda/libcuda.so.1 $(BUILD)/gen/flags
+	@echo "linking $@"
+	@$(CXX) $(FLAGS) $(CPPFLAGS) -DHOST_FOLDER='"$(CURDIR)/tests/legion_host"' -isystem $(LEGION_INCLUDE) -rdynamic -o $@ $< \
+	  $(LDFLAGS) $(LEGION_LINK) $(if $(NO_DRIVER),-Wl$(comma)-rpath$(comma)$(abspath $(BUILD)/nocuda) $(NO_DRIVER))
+$(BUILD)/nocuda/libcuda.so.1: $(BUILD)/libflexflow_nocuda.so
+	@mkdir -p $(@D); ln -sf ../libflexflow_nocuda.so $@
 
 $(BUILD)/obj/tests/%.o: tests/%.cc $(BUILD)/gen/flags | $(BUILD)/gen/build_info.h
 	$(compile)
@@ -248,5 +260,5 @@ help: ## list the targets
 	@sed -n '/^#  /s/^#//p' $(firstword $(MAKEFILE_LIST))
 
 FORCE:
-.PHONY: FORCE all library native-tests run test check-builds sanitize sanitized-test nightly bench lint format venv wheel \
+.PHONY: FORCE all library native-tests legion-host run test check-builds sanitize sanitized-test nightly bench lint format venv wheel \
   install uninstall clean help

@@ -142,8 +142,10 @@ def as_data_type(value: DataTypeLike, who: str = "data_type") -> DataType:
     """
     if isinstance(value, DataType) and value in DTYPE_NAMES:
         return value
+    # No dtype is compared with a text: NumPy's comparison may swallow a KeyboardInterrupt.
+    plain = value is None or (isinstance(value, str) and value == "bfloat16")
     try:
-        name = value if value in (None, "bfloat16") else np.dtype(value).name  # type: ignore[arg-type]
+        name = value if plain else np.dtype(value).name  # type: ignore[arg-type]
     except TypeError:
         name = None
     for data_type, known in DTYPE_NAMES.items():
