@@ -33,9 +33,11 @@ def compiled(
     threads: int,
     devices: int = 1,
     strategy: Strategy | None = None,
+    engine: str = "",
 ) -> FFModel:
     """The FFModel with its weights, compiled."""
-    ffmodel = FFModel(FFConfig(batch_size=model.batch, threads=threads, devices=devices))
+    config = FFConfig(batch_size=model.batch, threads=threads, devices=devices, engine=engine)
+    ffmodel = FFModel(config)
     tokens = isinstance(model.layers[0], models.Tokens)
     dtype = DataType.DT_INT32 if tokens else DataType.DT_FLOAT
     x = ffmodel.create_tensor([model.batch, *model.input_shape], dtype)

@@ -36,6 +36,10 @@ class Model {
 
   int64_t batch() const { return batch_; }  // rows that the inputs hold
   void set_batch(int64_t rows) { batch_ = rows; }
+  // That the devices belong to; none: this one alone.
+  std::shared_ptr<Processes> processes() const { return engine_->processes(); }
+  double step_ms() const { return step_ms_; }  // of the last slice of steps
+  void set_step_ms(double milliseconds) { step_ms_ = milliseconds; }
   void zero_gradients();
   void profile(bool on);
   std::string text(const std::string& what, int32_t sections);
@@ -61,6 +65,7 @@ class Model {
   std::vector<Value> pinned_, pinned_gradients_;
   uint64_t version_ = 0;  // of the graph, when the plans were made
   int64_t batch_ = 0;
+  double step_ms_ = 1000;  // unknown: one step fills a slice
   int32_t ran_ = 0;             // sections on their own that the next ones may build on
   int32_t held_ = 0;            // those whose tensors are still there to be read
   Executable* last_ = nullptr;  // of these

@@ -50,10 +50,23 @@ Dataset& begun(DatasetObject& object) {
   return object.data;
 }
 
+// Clocks differ, so several processes make as many steps as the first one thinks to fill a slice.
+int64_t agreed_steps(Model& model, int64_t max_steps, double slice_ms) {
+  const auto processes = model.processes();
+  if (processes == nullptr) return max_steps;
+  int64_t steps = max_steps;
+  if (slice_ms > 0) steps = std::clamp<int64_t>(static_cast<int64_t>(slice_ms / model.step_ms()), 1, max_steps);
+  processes->broadcast(0, &steps, sizeof(steps));
+  return steps;
+}
+
 void run_epoch(Model& model, int32_t sections, Dataset& data, int64_t max_steps, double slice_ms,
                const ff_array* predictions, ff_progress& progress) {
   using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + std::chrono::duration<double, std::milli>(slice_ms > 0 ? slice_ms : 1e12);
+  const bool alone = model.processes() == nullptr;
+  max_steps = agreed_steps(model, max_steps, slice_ms);
+  const auto start = Clock::now();
+  const auto milliseconds = [&] { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); };
   while (progress.steps < max_steps) {
     const int64_t from = data.position();
     const int64_t rows = load_batch(model, data);
@@ -63,8 +76,9 @@ void run_epoch(Model& model, int32_t sections, Dataset& data, int64_t max_steps,
     data.advance();
     ++progress.steps;
     progress.samples += rows;
-    if (Clock::now() >= end) break;
+    if (alone && slice_ms > 0 && milliseconds() >= slice_ms) break;
   }
+  if (progress.steps > 0) model.set_step_ms(milliseconds() / static_cast<double>(progress.steps));
   progress.position = data.position();
   progress.finished = data.next_rows() == 0 ? 1 : 0;
 }
