@@ -36,12 +36,16 @@ Steps = tuple[Callable[[int], list[float]], Callable[[int], None]]
 
 # ---- FlexFlow ----
 def build_flexflow(
-    model: models.Model, threads: int, devices: int = 1, strategy: Any = None
+    model: models.Model,
+    threads: int,
+    devices: int = 1,
+    strategy: Any = None,
+    engine: str = "",
 ) -> tuple[Any, Any]:
     """The compiled FFModel and its data set."""
     import flexflow_models
 
-    ffmodel = flexflow_models.compiled(model, LEARNING_RATE, threads, devices, strategy)
+    ffmodel = flexflow_models.compiled(model, LEARNING_RATE, threads, devices, strategy, engine)
     x, y = models.data(model)
     return ffmodel, ffmodel.data_set(x, y)
 
