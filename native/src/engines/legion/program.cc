@@ -64,7 +64,7 @@ Legion::RegionRequirement Region::use(const Range& range, bool writes) const {
   return use;
 }
 
-LegionTasks::LegionTasks(TaskProgram program) : program_(std::move(program)), launches_(program_.tasks.size()) {
+Program::Program(TaskProgram program) : program_(std::move(program)), launches_(program_.tasks.size()) {
   for (size_t t = 0; t < launches_.size(); ++t) {
     launches_[t].program = this;
     launches_[t].self = &launches_[t];
@@ -75,30 +75,17 @@ LegionTasks::LegionTasks(TaskProgram program) : program_(std::move(program)), la
     last_[device] = static_cast<int>(t);
   }
   turns_.resize(last_.size());
-  Host::get().call([this] {
-    make_regions();
-    for (Launch& launch : launches_) make_launcher(launch);
-    trace_ = Host::get().runtime()->generate_dynamic_trace_id();
-  });
+  make_regions();
+  for (Launch& launch : launches_) make_launcher(launch);
+  trace_ = Host::get().runtime()->generate_dynamic_trace_id();
 }
 
-LegionTasks::~LegionTasks() {
-  if (!Host::get().alive()) return;
-  try {
-    Host::get().call([this] {
-      for (Region& region : regions_) region.destroy();
-    });
-  } catch (const Error&) {  // the runtime ended in between
-  }
-}
-
-void LegionTasks::run() {
-  if (launches_.empty()) return;
-  Host::get().call([this] { launch_all(); });
+Program::~Program() {
+  for (Region& region : regions_) region.destroy();
 }
 
 // Legion takes no two overlapping regions of one task when it writes one of them.
-void LegionTasks::join_uses(Launch& launch) {
+void Program::join_uses(Launch& launch) {
   const std::vector<TaskUse>& uses = program_.tasks[launch.task].uses;
   std::vector<int> order(uses.size());
   std::iota(order.begin(), order.end(), 0);
@@ -121,7 +108,7 @@ void LegionTasks::join_uses(Launch& launch) {
   }
 }
 
-void LegionTasks::make_regions() {
+void Program::make_regions() {
   std::vector<std::vector<Range>> ranges(program_.memories.size());
   for (const Launch& launch : launches_)
     for (const Piece& piece : launch.pieces) ranges[piece.memory].push_back(piece.range);
@@ -133,7 +120,7 @@ void LegionTasks::make_regions() {
   for (char& turn : turns_) regions_.emplace_back(&turn, 1, std::vector<Range>{Range(0, 0)});
 }
 
-void LegionTasks::make_launcher(Launch& launch) {
+void Program::make_launcher(Launch& launch) {
   const Host& host = Host::get();
   const int device = program_.tasks[launch.task].device;
   Legion::TaskLauncher& launcher = launch.launcher;
@@ -148,7 +135,8 @@ void LegionTasks::make_launcher(Launch& launch) {
   launcher.point = Legion::DomainPoint(device);
 }
 
-void LegionTasks::launch_all() {
+void Program::run() {
+  if (launches_.empty()) return;
   const Host& host = Host::get();
   Legion::Runtime* const runtime = host.runtime();
   const Legion::Context context = host.context();
@@ -162,7 +150,7 @@ void LegionTasks::launch_all() {
   for (const Legion::Future& end : ends) end.get_void_result(true);
 }
 
-void LegionTasks::execute(const Launch& launch, const std::vector<Legion::PhysicalRegion>& regions) const {
+void Program::execute(const Launch& launch, const std::vector<Legion::PhysicalRegion>& regions) const {
   const std::vector<TaskUse>& uses = program_.tasks[launch.task].uses;
   std::vector<char*> addresses(uses.size());
   for (size_t u = 0; u < uses.size(); ++u) {
@@ -178,9 +166,26 @@ void LegionTasks::execute(const Launch& launch, const std::vector<Legion::Physic
   program_.body(launch.task, addresses);
 }
 
+LegionTasks::LegionTasks(TaskProgram program) {
+  Host::get().call([&] { program_ = std::make_unique<Program>(std::move(program)); });
+}
+
+LegionTasks::~LegionTasks() {
+  try {
+    Host::get().call([this] { program_.reset(); });
+  } catch (const Error&) {
+    // What the runtime took with it must not be touched.
+    (void)program_.release();
+  }
+}
+
+void LegionTasks::run() {
+  Host::get().call([this] { program_->run(); });
+}
+
 void run_task(const Legion::Task* task, const std::vector<Legion::PhysicalRegion>& regions, Legion::Context,
               Legion::Runtime*) {
-  const auto* launch = *static_cast<const LegionTasks::Launch* const*>(task->args);
+  const auto* launch = *static_cast<const Program::Launch* const*>(task->args);
   launch->program->execute(*launch, regions);
 }
 

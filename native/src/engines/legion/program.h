@@ -26,11 +26,14 @@ class Region {
   Legion::PhysicalRegion attached_;
 };
 
-class LegionTasks : public LoadedTasks {
+// What belongs to the thread that calls Legion: made, run and destroyed there.
+class Program {
  public:
-  explicit LegionTasks(TaskProgram program);
-  ~LegionTasks() override;
-  void run() override;
+  explicit Program(TaskProgram program);
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program();
+  void run();
 
  private:
   // Uses of one memory by one task, joined where they overlap.
@@ -40,7 +43,7 @@ class LegionTasks : public LoadedTasks {
     bool writes;
   };
   struct Launch {
-    const LegionTasks* program;
+    const Program* program;
     const Launch* self;  // what the task is given
     int task;
     std::vector<Piece> pieces;
@@ -53,7 +56,6 @@ class LegionTasks : public LoadedTasks {
   void join_uses(Launch& launch);
   void make_regions();
   void make_launcher(Launch& launch);
-  void launch_all();
   void execute(const Launch& launch, const std::vector<Legion::PhysicalRegion>& regions) const;
 
   TaskProgram program_;
@@ -62,6 +64,16 @@ class LegionTasks : public LoadedTasks {
   std::vector<Launch> launches_;
   std::vector<int> last_;  // task of each device
   Legion::TraceID trace_ = 0;
+};
+
+class LegionTasks : public LoadedTasks {
+ public:
+  explicit LegionTasks(TaskProgram program);
+  ~LegionTasks() override;
+  void run() override;
+
+ private:
+  std::unique_ptr<Program> program_;
 };
 
 // The one task that Legion knows of us.
