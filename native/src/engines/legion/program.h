@@ -3,7 +3,9 @@
 
 #include <legion.h>
 
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engines/tasks.h"
@@ -15,14 +17,16 @@ using Range = Legion::Rect<1>;  // of bytes; its last one is in it
 // Memory as Legion sees it: attached where it lies, with a part for each range that tasks use.
 class Region {
  public:
-  Region(void* data, size_t bytes, std::vector<Range> ranges);
+  Region(void* data, size_t bytes, const std::vector<Range>& ranges);
   void destroy();
   Legion::RegionRequirement use(const Range& range, bool writes) const;
 
  private:
-  std::vector<Range> ranges_;  // distinct, in order
+  void add_parts(const std::vector<Range>& apart);
+
   Legion::LogicalRegion region_;
-  Legion::LogicalPartition parts_;
+  std::vector<Legion::IndexSpace> spaces_;
+  std::map<std::pair<Legion::coord_t, Legion::coord_t>, Legion::LogicalRegion> parts_;  // by first and last byte
   Legion::PhysicalRegion attached_;
 };
 
