@@ -80,37 +80,46 @@ $(call optional_part,FF_CUDA,kernels/cuda/*.cu,CUDA kernels)
 # ---- the Legion plug-in --------------------------------------------------------------------------------------------
 # Sanitizers do not see into Legion, so a sanitized build has the plug-in only when it is asked for.
 FF_LEGION ?= $(if $(filter-out 0,$(LEGION)),ON,$(if $(SANITIZE),OFF,AUTO))
-legate_of = $(shell $(1) -c 'import importlib.util as u; s = u.find_spec("legate"); s and print(*s.submodule_search_locations)' 2>/dev/null)
+legate_of = $(shell $(1) -c 'import importlib.util as u; s = u.find_spec("legate"); s and print(*s.submodule_search_locations)' 2>&-)
 ifneq ($(FF_LEGION),OFF)
 LEGION_AT := $(or $(LEGION_HOME),$(call legate_of,$(PY)),$(call legate_of,$(PYTHON)))
-LEGION_INCLUDE := $(patsubst %/legion.h,%,$(firstword $(wildcard $(LEGION_AT)/include/legate/deps/legion.h $(LEGION_AT)/include/legion.h)))
-LEGION_LIBRARIES := $(wildcard $(foreach l,legion-legate realm-legate legion realm,$(LEGION_AT)/lib64/lib$(l).so $(LEGION_AT)/lib/lib$(l).so))
-# A legate with UCX leaves these libraries to who loads it; they lie in packages beside it.
-UCX_FOLDERS := libucx/lib nvidia/libcal/cu12/lib
-UCX_LIBRARIES := $(wildcard $(addprefix $(dir $(LEGION_AT)),libucx/lib/libucs.so.0 libucx/lib/libucp.so.0 nvidia/libcal/cu12/lib/libucc.so.1))
+LEGION_HEADER := $(firstword $(wildcard $(addprefix $(LEGION_AT)/include/,legate/deps/legion.h legion.h)))
+# A legate with UCX leaves UCX to who loads it; it lies in packages beside legate.
+LEGION_LIBRARIES := $(wildcard $(addprefix $(dir $(LEGION_AT)),libucx/lib/libucs.so.0 libucx/lib/libucp.so.0 \
+  nvidia/libcal/cu12/lib/libucc.so.1) $(foreach l,legion-legate realm-legate legion realm,$(LEGION_AT)/lib*/lib$(l).so))
 endif
-HAVE_LEGION := $(and $(LEGION_INCLUDE),$(LEGION_LIBRARIES))
-ifeq ($(FF_LEGION),ON)
-$(if $(HAVE_LEGION),,$(error FF_LEGION=ON needs Legion, and $(or $(LEGION_AT),no legate package) has none. Install it \
-  ($(PY) -m pip install --no-deps -r tools/requirements/legion.txt) or name its prefix with LEGION_HOME=DIR))
+LEGION_READY :=
+ifeq ($(FF_LEGION)$(LEGION_HEADER),ON)
+ifdef LEGION_HOME
+$(error FF_LEGION=ON asks for Legion, and there is none in $(LEGION_HOME): LEGION_HOME must name the prefix of one, or \
+  the folder of a package legate)
 endif
-PLUGINS := $(if $(HAVE_LEGION),$(BUILD)/libflexflow_legion.so $(BUILD)/libflexflow_nocuda.so)
-LEGION_OBJECTS := $(patsubst native/%.cc,$(BUILD)/obj/%.o,$(wildcard $(addprefix native/,$(shell sed 's/\#.*//' native/legion.list))))
-$(LEGION_OBJECTS) $(BUILD)/obj/tests/native/legion/joined.o: private INCLUDES += -isystem $(LEGION_INCLUDE)
-# RPATH, not RUNPATH, beside a package legate as in a wheel, and where it is now.
+LEGION_READY := $(STAMPS)/legion
+endif
+PLUGINS := $(if $(LEGION_HEADER),$(addprefix $(BUILD)/,libflexflow_legion.so libflexflow_nocuda.so))
+LEGION_SOURCES := $(wildcard $(addprefix native/,$(shell sed 's/\#.*//' native/legion.list)))
+LEGION_OBJECTS := $(LEGION_SOURCES:native/%.cc=$(BUILD)/obj/%.o)
+LEGION_TESTS := $(if $(LEGION_HEADER),$(BUILD)/legion_joined)
+$(LEGION_OBJECTS) $(BUILD)/obj/tests/native/legion/joined.o: private INCLUDES += -isystem $(patsubst %/legion.h,%,$(LEGION_HEADER))
+$(LEGION_OBJECTS) $(BUILD)/obj/tests/native/legion/joined.o: $(BUILD)/gen/legion
+# Where Legion is when all are packages of one environment, and where it is now. RPATH, not RUNPATH, as above.
 LEGION_LINK = -Wl,--allow-shlib-undefined,--disable-new-dtags,--no-as-needed \
   -Wl,-rpath,'$$ORIGIN/../../legate/lib64:$$ORIGIN/../../libucx/lib:$$ORIGIN/../../nvidia/libcal/cu12/lib' \
-  $(foreach l,$(UCX_LIBRARIES) $(LEGION_LIBRARIES),-Wl$(comma)-rpath$(comma)$(dir $(l)) $(l))
+  $(foreach l,$(LEGION_LIBRARIES),-Wl$(comma)-rpath$(comma)$(patsubst %/,%,$(dir $(l))) $(l))
+
+$(STAMPS)/legion: tools/requirements/legion.txt $(STAMPS)/python
+	@echo "installing $< into $(VENV)"
+	@flock $(STAMPS) $(PY) -m pip install --quiet --disable-pip-version-check --no-deps -r $< && touch $@
 
 # A make of its own, for two reasons: oneDNN is in place when its rules are read, and a bare `make -j` gets a bound
 # (a hundred compilers at once take more memory than most machines have).
 BOUNDED_MAKE = +@$(MAKE) --no-print-directory $(if $(filter -j,$(MAKEFLAGS)),-j$(JOBS))
 
 all: library $(STAMPS)/run ## build the library and the launcher flexflow_python (the default)
-library: $(ONEDNN_READY)
+library: $(ONEDNN_READY) $(LEGION_READY)
 	$(BOUNDED_MAKE) $(BUILD)/libflexflow.so $(BUILD)/flexflow_python $(PLUGINS)
 native-tests: library
-	$(if $(NATIVE_TESTS),$(BOUNDED_MAKE) $(NATIVE_TESTS) $(if $(LEGION_LIBRARIES),$(BUILD)/legion_host))
+	$(if $(NATIVE_TESTS),$(BOUNDED_MAKE) $(NATIVE_TESTS) $(LEGION_TESTS) $(if $(LEGION_LIBRARIES),$(BUILD)/legion_host))
 
 $(BUILD)/libflexflow.so: $(OBJECTS) $(BUILD)/libdnnl.so.3
 	@echo "linking $@"
@@ -156,6 +165,10 @@ $(BUILD)/gen/build_info.h: FORCE
 $(BUILD)/gen/flags: FORCE
 	@mkdir -p $(@D); { printf '%s\n' "$(COMPILER)" "$(FLAGS) $(CPPFLAGS) $(INCLUDES)" "$(LDFLAGS)"; \
 	grep 'VERSION_[MP]' $(ONEDNN)/include/oneapi/dnnl/dnnl_version.h; } > $@.new; \
+	if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+$(BUILD)/gen/legion: FORCE
+	@mkdir -p $(@D); { echo $(LEGION_AT); grep -s LEGION_VERSION $(LEGION_HEADER:.h=_defines.h); } > $@.new; \
 	if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
 
 $(BUILD)/libdnnl.so.3: $(BUILD)/gen/flags $(ONEDNN_LIBRARY)
@@ -231,12 +244,12 @@ MANIFEST := lib/flexflow/install_manifest.txt
 # The same files as `cmake --install` puts there, and the same manifest, so that uninstall serves both.
 INSTALLED = lib/libflexflow.so lib/flexflow/libdnnl.so.3 include/flexflow_c.h bin/flexflow_python \
   lib/pkgconfig/flexflow.pc lib/cmake/FlexFlow/FlexFlowConfig.cmake lib/cmake/FlexFlow/FlexFlowConfigVersion.cmake \
-  share/doc/flexflow/LICENSE share/doc/flexflow/NOTICE $(addprefix $(SITE)/,$(PACKAGE_FILES))
+  share/doc/flexflow/LICENSE share/doc/flexflow/NOTICE $(PLUGINS:$(BUILD)/%=lib/flexflow/%) $(addprefix $(SITE)/,$(PACKAGE_FILES))
 
 install: library ## install into PREFIX: library, header, CMake and pkg-config files, Python package, launcher
 	@if [ -f "$(TO)/$(MANIFEST)" ]; then $(MAKE) --no-print-directory uninstall; fi
 	install -D -m 644 -t "$(TO)/lib" $(BUILD)/libflexflow.so
-	install -D -m 644 -t "$(TO)/lib/flexflow" $(BUILD)/libdnnl.so.3
+	install -D -m 644 -t "$(TO)/lib/flexflow" $(BUILD)/libdnnl.so.3 $(PLUGINS)
 	install -D -m 644 -t "$(TO)/include" native/include/flexflow_c.h
 	install -D -m 644 -t "$(TO)/share/doc/flexflow" LICENSE NOTICE
 	install -d "$(TO)/bin" "$(TO)/lib/pkgconfig" "$(TO)/lib/cmake/FlexFlow"

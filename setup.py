@@ -49,8 +49,11 @@ class BuildNative(Command):
         """Configure, build and, for a wheel, install the component that belongs into one."""
         folder = ROOT / "build" if self.editable_mode else WHEEL_BUILD / "cmake"
         options = [f"-DPython3_EXECUTABLE={sys.executable}", "-DCMAKE_BUILD_TYPE=Release"]
-        if os.environ.get("ONEDNN_HOME"):
-            options.append(f"-DONEDNN_HOME={os.environ['ONEDNN_HOME']}")
+        for name in ("ONEDNN_HOME", "LEGION_HOME", "FF_LEGION"):
+            if os.environ.get(name):
+                options.append(f"-D{name}={os.environ[name]}")
+        if not self.editable_mode:
+            options.append("-DFF_RELOCATABLE=ON")
         jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count()))
         cmake("-S", ROOT, "-B", folder, *options)
         cmake("--build", folder, "--parallel", jobs)

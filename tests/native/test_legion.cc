@@ -32,6 +32,29 @@ void expect_order(unsigned seed, int tasks, int runs) {
   }
 }
 
+// First of all: these are said before Legion starts.
+TEST(legion_refuses_what_would_end_the_process) {
+  if (absent()) return;
+  const auto open = [](std::vector<std::string> flags) {
+    ff::EngineConfig config;
+    config.flags = std::move(flags);
+    ff::open_runtime("legion", config);
+  };
+  CHECK_THROWS(open({"-ll:cpu", "0"}), "flag -ll:cpu got 0; expected 1 to 63");
+  CHECK_THROWS(open({"-ll:cpu", "two"}), "flag -ll:cpu got \"two\"; expected a whole number");
+  CHECK_THROWS(open({"-lg:no_tracing", "-ll:cpu"}), "flag -ll:cpu is the last word");
+  CHECK_THROWS(open({"-ll:csize", "1000000000"}), "asks for 1000000000 MiB of memory; this machine has");
+  CHECK_THROWS(open({"-ll:py", "1"}), "flag -ll:py asks for a Python processor");
+  CHECK_THROWS(open({"-ll:gpu", "63"}), "flag -ll:gpu asks for 63 GPUs");
+  ff::EngineConfig config;
+  config.device = "cuda";
+  CHECK_THROWS(ff::open_runtime("legion", config), "no devices of kind \"cuda\"");
+  config.device = "cpu";
+  config.devices = -1;
+  CHECK_THROWS(ff::open_runtime("legion", config), "devices = -1");
+  CHECK(!ff::runtime_is_up());
+}
+
 TEST(legion_random_programs) {
   if (absent()) return;
   for (unsigned seed = 0; seed < 12; ++seed) expect_order(seed, 1 + static_cast<int>(seed) * 4, 100);
@@ -60,18 +83,12 @@ TEST(legion_is_called_from_any_thread) {
   for (auto& thread : threads) thread.get();
 }
 
-TEST(legion_refuses_what_would_end_the_process) {
+TEST(legion_starts_once) {
   if (absent()) return;
-  const auto open = [](std::vector<std::string> flags) {
-    ff::EngineConfig config;
-    config.flags = std::move(flags);
-    ff::open_runtime("legion", config);
-  };
   (void)legion();
-  CHECK_THROWS(open({"-ll:cpu", "3"}), "come too late");
   ff::EngineConfig config;
-  config.device = "cuda";
-  CHECK_THROWS(ff::open_runtime("legion", config), "no devices of kind \"cuda\"");
+  config.flags = {"-ll:cpu", "3"};
+  CHECK_THROWS(ff::open_runtime("legion", config), "\"-ll:cpu 3\" come too late");
 }
 
 TEST(legion_tells_its_machine) {

@@ -295,9 +295,10 @@ def test_missing_library_says_what_to_do(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("option", ["FF_CUDA", "FF_LEGION"])
 def test_a_missing_optional_part_is_named(option: str, tmp_path: Path) -> None:
-    message = f"{option}=ON asks for"
-    assert message in run("cmake", "-S", ROOT, "-B", tmp_path, f"-D{option}=ON", status=1)
-    assert message in run("make", f"{option}=ON", f"BUILD={tmp_path}", cwd=ROOT, status=2)
+    message, home = f"{option}=ON asks for", f"LEGION_HOME={tmp_path}"
+    options = (f"-D{option}=ON", f"-D{home}")
+    assert message in run("cmake", "-S", ROOT, "-B", tmp_path, *options, status=1)
+    assert message in run("make", f"{option}=ON", home, f"BUILD={tmp_path}", cwd=ROOT, status=2)
 
 
 def test_a_missing_onednn_is_named(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <iostream>
 
-#include "engines/plugins.h"
 #include "../programs.h"
+#include "engines/plugins.h"
 
 namespace {
 

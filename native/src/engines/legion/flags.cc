@@ -122,8 +122,8 @@ std::vector<std::string> command_line(const EngineConfig& config) {
   // Kernels, and what oneDNN compiles, run on the stacks of tasks.
   unless_said("-ll:stacksize", "8");
   unless_said("-ll:networks", "none");
-  // Not what Realm says about a driver that is not there, nor Legion's hints to its own developers.
-  unless_said("-level", "gpu=6,legion=5");
+  // What Realm says about a driver that is not there is nothing that a user must know.
+  unless_said("-level", "gpu=6");
   // Legion's automatic traces beside explicit ones give wrong numbers, and long traces are slow without the other.
   unless_said("-lg:no_auto_tracing", "");
   unless_said("-lg:inline_transitive_reduction", "");

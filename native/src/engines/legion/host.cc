@@ -35,12 +35,8 @@ Host& Host::get() {
 
 void Host::open(const EngineConfig& config) {
   const std::lock_guard lock(mutex_);
-  if (process_ != 0 && !alive())
-    fail(ErrorKind::state, process_ == getpid()
-                               ? "the Legion runtime of this process has ended, and Legion cannot start twice"
-                               : "this process was forked from one whose Legion runtime was running, and has none; "
-                                 "start it anew (multiprocessing: method \"spawn\")");
   if (process_ != 0) {
+    expect_alive();
     if (started_ && !config.flags.empty() && config.flags != flags_)
       fail(ErrorKind::state, "the Legion runtime of this process was started with the flags \"", join(flags_, " "),
            "\"; flags \"", join(config.flags, " "), "\" come too late: set them before the first use, or restart");
@@ -93,8 +89,15 @@ void Host::leave_with_caller() {
 
 bool Host::alive() const { return process_ == getpid() && !ended_; }
 
+void Host::expect_alive() const {
+  if (process_ != getpid())
+    fail(ErrorKind::state, "this process was forked from one whose Legion runtime was running, and has none; start it ",
+         "anew (multiprocessing: method \"spawn\")");
+  if (ended_) fail(ErrorKind::state, "the Legion runtime of this process has ended, and Legion cannot start twice");
+}
+
 void Host::call(const std::function<void()>& job) {
-  if (!alive()) fail(ErrorKind::state, "the Legion runtime has ended; nothing can be computed with it any more");
+  expect_alive();
   owner_->call(job);
 }
 

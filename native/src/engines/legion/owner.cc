@@ -71,7 +71,7 @@ void Owner::post(const std::function<void()>& job, bool last) {
   std::exception_ptr error;
   {
     const std::lock_guard lock(mutex_);
-    if (ending_) fail(ErrorKind::state, "the Legion runtime has ended; nothing can be computed with it any more");
+    if (ending_) fail(ErrorKind::state, "the Legion runtime of this process has ended, and Legion cannot start twice");
     jobs_.push_back([&] {
       try {
         job();

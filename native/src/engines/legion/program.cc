@@ -12,32 +12,35 @@ namespace {
 using Address =
     Legion::FieldAccessor<LEGION_READ_ONLY, char, 1, Legion::coord_t, Realm::AffineAccessor<char, 1, Legion::coord_t>>;
 
-bool before(const Range& a, const Range& b) { return std::pair(a.lo[0], a.hi[0]) < std::pair(b.lo[0], b.hi[0]); }
+std::pair<Legion::coord_t, Legion::coord_t> ends(const Range& range) { return {range.lo[0], range.hi[0]}; }
+
+// Distinct ranges, in layers that do not overlap within: Legion searches those fast.
+std::vector<std::vector<Range>> layers(std::vector<Range> ranges) {
+  std::sort(ranges.begin(), ranges.end(), [](const Range& a, const Range& b) { return ends(a) < ends(b); });
+  ranges.erase(std::unique(ranges.begin(), ranges.end()), ranges.end());
+  std::vector<std::vector<Range>> layers;
+  for (const Range& range : ranges) {
+    const auto free = std::find_if(layers.begin(), layers.end(),
+                                   [&](const std::vector<Range>& layer) { return layer.back().hi[0] < range.lo[0]; });
+    if (free == layers.end())
+      layers.push_back({range});
+    else
+      free->push_back(range);
+  }
+  return layers;
+}
 
 }  // namespace
 
-Region::Region(void* data, size_t bytes, std::vector<Range> ranges) : ranges_(std::move(ranges)) {
-  std::sort(ranges_.begin(), ranges_.end(), before);
-  ranges_.erase(std::unique(ranges_.begin(), ranges_.end()), ranges_.end());
-  if (ranges_.empty()) return;
-
+Region::Region(void* data, size_t bytes, const std::vector<Range>& ranges) {
+  if (ranges.empty()) return;
   const Host& host = Host::get();
   Legion::Runtime* const runtime = host.runtime();
   const Legion::Context context = host.context();
   const auto space = runtime->create_index_space(context, Range(0, static_cast<Legion::coord_t>(bytes) - 1));
+  spaces_.push_back(space);
   region_ = runtime->create_logical_region(context, space, host.bytes());
-
-  std::map<Legion::Point<1>, Legion::DomainT<1>> domains;
-  bool disjoint = true;
-  for (size_t r = 0; r < ranges_.size(); ++r) {
-    domains[static_cast<Legion::coord_t>(r)] = Legion::DomainT<1>(ranges_[r]);
-    disjoint = disjoint && (r == 0 || ranges_[r - 1].hi[0] < ranges_[r].lo[0]);
-  }
-  const auto colors = runtime->create_index_space(context, Range(0, static_cast<Legion::coord_t>(ranges_.size()) - 1));
-  const auto parts = runtime->create_partition_by_domain(
-      context, Legion::IndexSpaceT<1>(space), domains, Legion::IndexSpaceT<1>(colors), false,
-      disjoint ? LEGION_DISJOINT_INCOMPLETE_KIND : LEGION_ALIASED_INCOMPLETE_KIND);
-  parts_ = runtime->get_logical_partition(context, region_, parts);
+  for (const std::vector<Range>& apart : layers(ranges)) add_parts(apart);
 
   const Realm::ExternalMemoryResource memory(data, bytes);
   Legion::AttachLauncher attach(LEGION_EXTERNAL_INSTANCE, region_, region_, false, false);
@@ -47,24 +50,39 @@ Region::Region(void* data, size_t bytes, std::vector<Range> ranges) : ranges_(st
   attached_ = runtime->attach_external_resource(context, attach);
 }
 
+void Region::add_parts(const std::vector<Range>& apart) {
+  const Host& host = Host::get();
+  Legion::Runtime* const runtime = host.runtime();
+  std::map<Legion::Point<1>, Legion::DomainT<1>> domains;
+  for (const Range& range : apart) domains[static_cast<Legion::coord_t>(domains.size())] = Legion::DomainT<1>(range);
+  const auto colors =
+      runtime->create_index_space(host.context(), Range(0, static_cast<Legion::coord_t>(apart.size()) - 1));
+  spaces_.push_back(colors);
+  const auto cut =
+      runtime->create_partition_by_domain(host.context(), Legion::IndexSpaceT<1>(region_.get_index_space()), domains,
+                                          Legion::IndexSpaceT<1>(colors), false, LEGION_DISJOINT_INCOMPLETE_KIND);
+  const auto parts = runtime->get_logical_partition(host.context(), region_, cut);
+  for (size_t r = 0; r < apart.size(); ++r)
+    parts_[ends(apart[r])] = runtime->get_logical_subregion_by_color(
+        host.context(), parts, Legion::DomainPoint(static_cast<Legion::coord_t>(r)));
+}
+
 void Region::destroy() {
-  if (ranges_.empty()) return;
+  if (parts_.empty()) return;
   const Host& host = Host::get();
   host.runtime()->detach_external_resource(host.context(), attached_).get_void_result(true);
   host.runtime()->destroy_logical_region(host.context(), region_);
-  host.runtime()->destroy_index_space(host.context(), region_.get_index_space());
+  for (const Legion::IndexSpace space : spaces_) host.runtime()->destroy_index_space(host.context(), space);
 }
 
 Legion::RegionRequirement Region::use(const Range& range, bool writes) const {
-  const auto at = std::lower_bound(ranges_.begin(), ranges_.end(), range, before) - ranges_.begin();
-  const Legion::LogicalRegion part = Host::get().runtime()->get_logical_subregion_by_color(
-      parts_, Legion::DomainPoint(static_cast<Legion::coord_t>(at)));
-  Legion::RegionRequirement use(part, writes ? LEGION_READ_WRITE : LEGION_READ_ONLY, LEGION_EXCLUSIVE, region_);
+  Legion::RegionRequirement use(parts_.at(ends(range)), writes ? LEGION_READ_WRITE : LEGION_READ_ONLY, LEGION_EXCLUSIVE,
+                                region_);
   use.add_field(Host::kByte);
   return use;
 }
 
-LegionTasks::LegionTasks(TaskProgram program) : program_(std::move(program)), launches_(program_.tasks.size()) {
+Program::Program(TaskProgram program) : program_(std::move(program)), launches_(program_.tasks.size()) {
   for (size_t t = 0; t < launches_.size(); ++t) {
     launches_[t].program = this;
     launches_[t].self = &launches_[t];
@@ -75,30 +93,17 @@ LegionTasks::LegionTasks(TaskProgram program) : program_(std::move(program)), la
     last_[device] = static_cast<int>(t);
   }
   turns_.resize(last_.size());
-  Host::get().call([this] {
-    make_regions();
-    for (Launch& launch : launches_) make_launcher(launch);
-    trace_ = Host::get().runtime()->generate_dynamic_trace_id();
-  });
+  make_regions();
+  for (Launch& launch : launches_) make_launcher(launch);
+  trace_ = Host::get().runtime()->generate_dynamic_trace_id();
 }
 
-LegionTasks::~LegionTasks() {
-  if (!Host::get().alive()) return;
-  try {
-    Host::get().call([this] {
-      for (Region& region : regions_) region.destroy();
-    });
-  } catch (const Error&) {  // the runtime ended in between
-  }
-}
-
-void LegionTasks::run() {
-  if (launches_.empty()) return;
-  Host::get().call([this] { launch_all(); });
+Program::~Program() {
+  for (Region& region : regions_) region.destroy();
 }
 
 // Legion takes no two overlapping regions of one task when it writes one of them.
-void LegionTasks::join_uses(Launch& launch) {
+void Program::join_uses(Launch& launch) {
   const std::vector<TaskUse>& uses = program_.tasks[launch.task].uses;
   std::vector<int> order(uses.size());
   std::iota(order.begin(), order.end(), 0);
@@ -121,19 +126,19 @@ void LegionTasks::join_uses(Launch& launch) {
   }
 }
 
-void LegionTasks::make_regions() {
+void Program::make_regions() {
   std::vector<std::vector<Range>> ranges(program_.memories.size());
   for (const Launch& launch : launches_)
     for (const Piece& piece : launch.pieces) ranges[piece.memory].push_back(piece.range);
   for (size_t m = 0; m < ranges.size(); ++m) {
     const TaskMemory& memory = program_.memories[m];
     FF_CHECK(memory.data != nullptr || ranges[m].empty(), "memory ", memory.name, " is of another process");
-    regions_.emplace_back(memory.data, memory.bytes, std::move(ranges[m]));
+    regions_.emplace_back(memory.data, memory.bytes, ranges[m]);
   }
   for (char& turn : turns_) regions_.emplace_back(&turn, 1, std::vector<Range>{Range(0, 0)});
 }
 
-void LegionTasks::make_launcher(Launch& launch) {
+void Program::make_launcher(Launch& launch) {
   const Host& host = Host::get();
   const int device = program_.tasks[launch.task].device;
   Legion::TaskLauncher& launcher = launch.launcher;
@@ -148,7 +153,8 @@ void LegionTasks::make_launcher(Launch& launch) {
   launcher.point = Legion::DomainPoint(device);
 }
 
-void LegionTasks::launch_all() {
+void Program::run() {
+  if (launches_.empty()) return;
   const Host& host = Host::get();
   Legion::Runtime* const runtime = host.runtime();
   const Legion::Context context = host.context();
@@ -162,7 +168,7 @@ void LegionTasks::launch_all() {
   for (const Legion::Future& end : ends) end.get_void_result(true);
 }
 
-void LegionTasks::execute(const Launch& launch, const std::vector<Legion::PhysicalRegion>& regions) const {
+void Program::execute(const Launch& launch, const std::vector<Legion::PhysicalRegion>& regions) const {
   const std::vector<TaskUse>& uses = program_.tasks[launch.task].uses;
   std::vector<char*> addresses(uses.size());
   for (size_t u = 0; u < uses.size(); ++u) {
@@ -178,9 +184,26 @@ void LegionTasks::execute(const Launch& launch, const std::vector<Legion::Physic
   program_.body(launch.task, addresses);
 }
 
+LegionTasks::LegionTasks(TaskProgram program) {
+  Host::get().call([&] { program_ = std::make_unique<Program>(std::move(program)); });
+}
+
+LegionTasks::~LegionTasks() {
+  try {
+    Host::get().call([this] { program_.reset(); });
+  } catch (const Error&) {
+    // What the runtime took with it must not be touched.
+    (void)program_.release();
+  }
+}
+
+void LegionTasks::run() {
+  Host::get().call([this] { program_->run(); });
+}
+
 void run_task(const Legion::Task* task, const std::vector<Legion::PhysicalRegion>& regions, Legion::Context,
               Legion::Runtime*) {
-  const auto* launch = *static_cast<const LegionTasks::Launch* const*>(task->args);
+  const auto* launch = *static_cast<const Program::Launch* const*>(task->args);
   launch->program->execute(*launch, regions);
 }
 

@@ -3,7 +3,9 @@
 
 #include <legion.h>
 
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "engines/tasks.h"
@@ -15,22 +17,27 @@ using Range = Legion::Rect<1>;  // of bytes; its last one is in it
 // Memory as Legion sees it: attached where it lies, with a part for each range that tasks use.
 class Region {
  public:
-  Region(void* data, size_t bytes, std::vector<Range> ranges);
+  Region(void* data, size_t bytes, const std::vector<Range>& ranges);
   void destroy();
   Legion::RegionRequirement use(const Range& range, bool writes) const;
 
  private:
-  std::vector<Range> ranges_;  // distinct, in order
+  void add_parts(const std::vector<Range>& apart);
+
   Legion::LogicalRegion region_;
-  Legion::LogicalPartition parts_;
+  std::vector<Legion::IndexSpace> spaces_;
+  std::map<std::pair<Legion::coord_t, Legion::coord_t>, Legion::LogicalRegion> parts_;  // by first and last byte
   Legion::PhysicalRegion attached_;
 };
 
-class LegionTasks : public LoadedTasks {
+// What belongs to the thread that calls Legion: made, run and destroyed there.
+class Program {
  public:
-  explicit LegionTasks(TaskProgram program);
-  ~LegionTasks() override;
-  void run() override;
+  explicit Program(TaskProgram program);
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program();
+  void run();
 
  private:
   // Uses of one memory by one task, joined where they overlap.
@@ -40,7 +47,7 @@ class LegionTasks : public LoadedTasks {
     bool writes;
   };
   struct Launch {
-    const LegionTasks* program;
+    const Program* program;
     const Launch* self;  // what the task is given
     int task;
     std::vector<Piece> pieces;
@@ -53,7 +60,6 @@ class LegionTasks : public LoadedTasks {
   void join_uses(Launch& launch);
   void make_regions();
   void make_launcher(Launch& launch);
-  void launch_all();
   void execute(const Launch& launch, const std::vector<Legion::PhysicalRegion>& regions) const;
 
   TaskProgram program_;
@@ -62,6 +68,16 @@ class LegionTasks : public LoadedTasks {
   std::vector<Launch> launches_;
   std::vector<int> last_;  // task of each device
   Legion::TraceID trace_ = 0;
+};
+
+class LegionTasks : public LoadedTasks {
+ public:
+  explicit LegionTasks(TaskProgram program);
+  ~LegionTasks() override;
+  void run() override;
+
+ private:
+  std::unique_ptr<Program> program_;
 };
 
 // The one task that Legion knows of us.
