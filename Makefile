@@ -143,7 +143,7 @@ NO_DRIVER = $(shell $(PYTHON) -c 'import ctypes; ctypes.CDLL("libcuda.so.1")' 2>
 legion-host: $(BUILD)/legion_host ## build a launcher that runs a script as Legion's first task, for tests
 $(BUILD)/legion_host: tests/legion_host/legion_host.cc $(BUILD)/nocuda/libcuda.so.1 $(BUILD)/gen/flags
 	@echo "linking $@"
-	@$(CXX) $(FLAGS) $(CPPFLAGS) -DHOST_FOLDER='"$(CURDIR)/tests/legion_host"' -isystem $(LEGION_INCLUDE) -rdynamic -o $@ $< \
+	@$(CXX) $(FLAGS) $(CPPFLAGS) -DHOST_FOLDER='"$(CURDIR)/tests/legion_host"' -isystem $(patsubst %/legion.h,%,$(LEGION_HEADER)) -rdynamic -o $@ $< \
 	  $(LDFLAGS) $(LEGION_LINK) $(if $(NO_DRIVER),-Wl$(comma)-rpath$(comma)$(abspath $(BUILD)/nocuda) $(NO_DRIVER))
 $(BUILD)/nocuda/libcuda.so.1: $(BUILD)/libflexflow_nocuda.so
 	@mkdir -p $(@D); ln -sf ../libflexflow_nocuda.so $@

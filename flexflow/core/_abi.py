@@ -18,7 +18,7 @@ from ctypes import (
 from typing import Any
 
 # Of all that follows; the library carries it too, so that one of another interface is refused.
-DIGEST = "696e0a1bed28d472"
+DIGEST = "2f247e2b4ed2022e"
 
 ff_handle = c_uint64
 ff_tensor = c_int64
@@ -106,6 +106,7 @@ class ff_progress(Structure):
 FUNCTIONS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "ff_last_error": ((), c_char_p),
     "ff_describe": ((c_char_p, POINTER(c_char_p),), ff_status),
+    "ff_close_runtimes": ((), ff_status),
     "ff_close": ((ff_handle,), ff_status),
     "ff_graph_create": ((c_int64, POINTER(ff_handle),), ff_status),
     "ff_graph_add_op": ((ff_handle, c_char_p, c_char_p, POINTER(ff_attr), c_size_t, POINTER(ff_tensor), c_size_t, POINTER(ff_tensor), c_size_t, POINTER(c_size_t),), ff_status),

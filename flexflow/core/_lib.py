@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
@@ -78,6 +79,8 @@ def _load(path: str) -> ctypes.CDLL:
             f"{path} has another interface than the package in {__file__}: they are of two "
             "versions; build again, or let FLEXFLOW_LIBRARY name the library that belongs to it"
         )
+    if "legion_top" in sys.modules:  # the program is a task of Legion, which waits for us at its end
+        sys.modules["legion_top"].add_cleanup_item(loaded.ff_close_runtimes)
     return loaded
 
 

@@ -111,6 +111,9 @@ FF_API const char* ff_last_error(void);
  * "key: value" a line), or "machine:ENGINE" (the machine of an engine, whose runtime is started or joined for it: lines
  * "nodes: N" and "devices: N", then others for people; flags of the runtime follow the name, one a line). */
 FF_API ff_status ff_describe(const char* what, const char** text);
+/* Leave and end the runtimes that engines have started or joined, as happens by itself when the process ends. Where the
+ * program is a task of such a runtime, call it when the task ends. Models on these engines cannot run any more. */
+FF_API ff_status ff_close_runtimes(void);
 /* Close any handle. Closing one twice is an FF_ERROR_STATE. */
 FF_API ff_status ff_close(ff_handle handle);
 

@@ -6,6 +6,7 @@
 #include "c_api/objects.h"
 #include "c_api/options.h"
 #include "engines/engine.h"
+#include "engines/plugins.h"
 #include "kernels/device_info.h"
 #include "kernels/kernel.h"
 #include "ops/op.h"
@@ -98,6 +99,10 @@ std::string describe(const std::string& what) {
 }
 
 }  // namespace
+
+extern "C" ff_status ff_close_runtimes(void) {
+  return guarded([] { close_runtimes(); });
+}
 
 extern "C" ff_status ff_describe(const char* what, const char** text) {
   return guarded([&] {

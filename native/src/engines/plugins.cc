@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <link.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -46,6 +47,22 @@ void provide_driver() {
   if (const std::string stub = beside("libflexflow_nocuda.so"); !stub.empty())
     (void)dlopen(stub.c_str(), RTLD_NOW | RTLD_LOCAL);
 }
+
+// A variable of the environment for as long as this lives, unless the user has set it.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(std::getenv(name) == nullptr ? name : nullptr) {
+    if (name_ != nullptr) setenv(name_, value, 1);
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() {
+    if (name_ != nullptr) unsetenv(name_);
+  }
+
+ private:
+  const char* name_;
+};
 
 // The Legion that a plug-in was built for, which it holds as text, so that it can be known before it is loaded.
 std::string built_for(const std::string& path) {
@@ -121,6 +138,8 @@ const TaskPlugin& checked_plugin(const TaskPlugin& plugin, const std::string& pa
 }
 
 const TaskPlugin& load_plugin(const std::string& path) {
+  // UCX takes over signals as it is loaded, which are the program's.
+  const Variable errors("UCX_HANDLE_ERRORS", "none"), debugging("UCX_DEBUG_SIGNO", "0");
   // Local: another library of this process may bring a Legion of its own.
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
