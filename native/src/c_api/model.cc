@@ -66,7 +66,7 @@ void Model::check_fit(const CompileSpec& spec, const Machine& machine) const {
   Graph graph = build_step(owner_->graph, spec, step_spec(widest(), 0), kernel_query());
   const Pcg pcg = place(std::move(graph), spec.strategy, machine);
   check(pcg, machine);
-  if (!pcg.stages.empty()) (void)schedule(flatten(pcg, machine), false);
+  if (!pcg.stages.empty()) (void)schedule(flatten(pcg, machine), machine, false);
 }
 
 void Model::move_to(Strategy strategy, std::unique_ptr<Engine> engine) {

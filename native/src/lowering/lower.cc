@@ -17,7 +17,7 @@ class Lowering {
         graph_(flat.graph),
         kernels_(kernels),
         options_(options),
-        order_(schedule(flat, options.separate_sections)) {
+        order_(schedule(flat, machine, options.separate_sections)) {
     plan_.machine = machine;
     of_value_.resize(graph_.size());
     for (const Assignment& assignment : graph_.assignments) assigned_.insert({assignment.value, assignment.state});

@@ -15,7 +15,7 @@ struct LowerOptions {
 Plan lower(const Pcg& pcg, const Machine& machine, const KernelQuery& kernels, const LowerOptions& options = {});
 
 // The stages of lower, in their order.
-std::vector<NodeId> schedule(const FlatGraph& flat, bool separate_sections);
+std::vector<NodeId> schedule(const FlatGraph& flat, const Machine& machine, bool separate_sections);
 // The same for a step in micro-batches.
 std::vector<NodeId> in_micro_batches(const FlatGraph& flat, const std::vector<NodeId>& order);
 void place_buffers(Plan& plan, bool separate_sections);  // aliases, lifetimes, offsets
