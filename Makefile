@@ -99,7 +99,7 @@ endif
 PLUGINS := $(if $(LEGION_HEADER),$(addprefix $(BUILD)/,libflexflow_legion.so libflexflow_nocuda.so))
 LEGION_SOURCES := $(wildcard $(addprefix native/,$(shell sed 's/\#.*//' native/legion.list)))
 LEGION_OBJECTS := $(LEGION_SOURCES:native/%.cc=$(BUILD)/obj/%.o)
-LEGION_TESTS := $(if $(LEGION_HEADER),$(BUILD)/legion_joined)
+LEGION_TESTS := $(if $(LEGION_HEADER),$(addprefix $(BUILD)/,legion_joined legion_host))
 $(LEGION_OBJECTS) $(BUILD)/obj/tests/native/legion/joined.o: private INCLUDES += -isystem $(patsubst %/legion.h,%,$(LEGION_HEADER))
 $(LEGION_OBJECTS) $(BUILD)/obj/tests/native/legion/joined.o: $(BUILD)/gen/legion
 # Where Legion is when all are packages of one environment, and where it is now. RPATH, not RUNPATH, as above.
@@ -117,10 +117,15 @@ BOUNDED_MAKE = +@$(MAKE) --no-print-directory $(if $(filter -j,$(MAKEFLAGS)),-j$
 
 all: library $(STAMPS)/run ## build the library and the launcher flexflow_python (the default)
 library: $(ONEDNN_READY) $(LEGION_READY)
-	$(BOUNDED_MAKE) $(BUILD)/libflexflow.so $(BUILD)/flexflow_python $(PLUGINS)
+	$(BOUNDED_MAKE) $(BUILD)/libflexflow.so $(BUILD)/flexflow_python plugins
 native-tests: library
-	$(if $(NATIVE_TESTS),$(BOUNDED_MAKE) $(NATIVE_TESTS) $(LEGION_TESTS) $(if $(LEGION_LIBRARIES),$(BUILD)/legion_host))
+	$(if $(NATIVE_TESTS),$(BOUNDED_MAKE) $(NATIVE_TESTS) plugin-tests)
 
+# Asked for by name, since the outer make read its rules before Legion was installed.
+plugins: $(PLUGINS)
+	@:
+plugin-tests: $(LEGION_TESTS)
+	@:
 $(BUILD)/libflexflow.so: $(OBJECTS) $(BUILD)/libdnnl.so.3
 	@echo "linking $@"
 	@$(CXX) -shared $(FLAGS) $(LDFLAGS) $(LINK) -Wl,-soname,libflexflow.so -o $@ $^
@@ -140,7 +145,6 @@ $(BUILD)/native_tests: $(TEST_OBJECTS) $(OBJECTS) $(BUILD)/libdnnl.so.3
 # For tests: Legion's start of a script, without legion_python. Which driver of CUDA it loads is settled here, since it
 # links Legion.
 NO_DRIVER = $(shell $(PYTHON) -c 'import ctypes; ctypes.CDLL("libcuda.so.1")' 2>/dev/null || echo $(BUILD)/nocuda/libcuda.so.1)
-legion-host: $(BUILD)/legion_host ## build a launcher that runs a script as Legion's first task, for tests
 $(BUILD)/legion_host: tests/legion_host/legion_host.cc $(BUILD)/nocuda/libcuda.so.1 $(BUILD)/gen/flags
 	@echo "linking $@"
 	@$(CXX) $(FLAGS) $(CPPFLAGS) -DHOST_FOLDER='"$(CURDIR)/tests/legion_host"' -isystem $(patsubst %/legion.h,%,$(LEGION_HEADER)) -rdynamic -o $@ $< \
@@ -273,5 +277,5 @@ help: ## list the targets
 	@sed -n '/^#  /s/^#//p' $(firstword $(MAKEFILE_LIST))
 
 FORCE:
-.PHONY: FORCE all library native-tests legion-host run test check-builds sanitize sanitized-test nightly bench lint format venv wheel \
-  install uninstall clean help
+.PHONY: FORCE all library plugins native-tests plugin-tests run test check-builds sanitize sanitized-test nightly bench lint \
+  format venv wheel install uninstall clean help

@@ -5,6 +5,7 @@ Nothing outside ``flexflow.core`` uses ctypes, and in it little but this file an
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import sys
@@ -79,8 +80,13 @@ def _load(path: str) -> ctypes.CDLL:
             f"{path} has another interface than the package in {__file__}: they are of two "
             "versions; build again, or let FLEXFLOW_LIBRARY name the library that belongs to it"
         )
-    if "legion_top" in sys.modules:  # the program is a task of Legion, which waits for us at its end
+    if (
+        "legion_top" in sys.modules
+    ):  # the program is a task of Legion, which waits for us at its end
         sys.modules["legion_top"].add_cleanup_item(loaded.ff_close_runtimes)
+    atexit.register(
+        loaded.ff_close_runtimes
+    )  # before the runtime's owner, if that came first, waits for us
     return loaded
 
 

@@ -43,7 +43,8 @@ TEST(legion_refuses_what_would_end_the_process) {
   CHECK_THROWS(open({"-ll:cpu", "0"}), "flag -ll:cpu got 0; expected 1 to 63");
   CHECK_THROWS(open({"-ll:cpu", "two"}), "flag -ll:cpu got \"two\"; expected a whole number");
   CHECK_THROWS(open({"-lg:no_tracing", "-ll:cpu"}), "flag -ll:cpu is the last word");
-  CHECK_THROWS(open({"-ll:csize", "1000000000"}), "asks for 1000000000 MiB of memory; this machine has");
+  CHECK_THROWS(open({"-ll:csize", "999999999"}), "asks for 1e+09 MiB of memory; this machine has");
+  CHECK_THROWS(open({"-ll:csize", "1000t"}), "asks for 1.04858e+09 MiB of memory; this machine has");
   CHECK_THROWS(open({"-ll:py", "1"}), "flag -ll:py asks for a Python processor");
   CHECK_THROWS(open({"-ll:gpu", "63"}), "flag -ll:gpu asks for 63 GPUs");
   ff::EngineConfig config;

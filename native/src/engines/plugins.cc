@@ -9,6 +9,7 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "base/error.h"
 #include "build_info.h"
@@ -93,20 +94,30 @@ bool find_runtime(void* library, Legion& found) {
   return true;
 }
 
+// Legion's libraries that are loaded, under whichever name.
+std::vector<std::string> legion_libraries() {
+  std::vector<std::string> paths;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* found) {
+        const std::string path = info->dlpi_name;
+        if (fs::path(path).filename().string().rfind("liblegion", 0) == 0)
+          static_cast<std::vector<std::string>*>(found)->push_back(path);
+        return 0;
+      },
+      &paths);
+  return paths;
+}
+
 // The Legion whose runtime is up in this process; no path: there is none.
 Legion running_legion() {
   Legion found;
   if (find_runtime(RTLD_DEFAULT, found)) return found;
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, size_t, void* found) {
-        const fs::path path = info->dlpi_name;
-        if (path.filename().string().rfind("liblegion", 0) != 0) return 0;
-        void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
-        const bool up = library != nullptr && find_runtime(library, *static_cast<Legion*>(found));
-        if (library != nullptr) dlclose(library);
-        return up ? 1 : 0;
-      },
-      &found);
+  for (const std::string& path : legion_libraries()) {
+    void* const library = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+    const bool up = library != nullptr && find_runtime(library, found);
+    if (library != nullptr) dlclose(library);
+    if (up) break;
+  }
   return found;
 }
 

@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cmath>
 #include <cstdlib>
 #include <sstream>
 
@@ -58,9 +60,15 @@ int64_t visible_gpus() {
   return init != nullptr && count != nullptr && init(0) == 0 && count(&gpus) == 0 ? gpus : 0;
 }
 
-void check_memory(const std::string& flag, const std::string& text) {
-  const int64_t megabytes = parse(flag, text, "MiB of memory"), most = memory_limit() >> 20;
-  if (megabytes < 0 || megabytes > most)
+// MiB, or with a unit behind it: 512, 512m, 4g.
+void check_memory(const std::string& flag, std::string text) {
+  const std::string units = "kmgt";
+  const size_t unit = text.empty() ? std::string::npos : units.find(static_cast<char>(std::tolower(text.back())));
+  if (unit != std::string::npos) text.pop_back();
+  const double megabytes = static_cast<double>(parse(flag, text, "MiB of memory")) *
+                           (unit == std::string::npos ? 1 : std::pow(1024, static_cast<double>(unit) - 1));
+  const int64_t most = memory_limit() >> 20;
+  if (megabytes < 0 || megabytes > static_cast<double>(most))
     bad_value("flag ", flag, " asks for ", megabytes, " MiB of memory; this machine has ", most, " MiB");
 }
 
@@ -106,9 +114,9 @@ Words words_of(const char* variable) {
 
 std::vector<std::string> command_line(const EngineConfig& config) {
   Words said = config.flags;
-  check(said);
   for (const char* variable : {"REALM_DEFAULT_ARGS", "LEGION_DEFAULT_ARGS"})
     for (const std::string& word : words_of(variable)) said.push_back(word);
+  check(said);
 
   Words line{"flexflow"};
   const auto unless_said = [&](const char* flag, const std::string& value) {

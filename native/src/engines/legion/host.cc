@@ -54,8 +54,10 @@ void Host::open(const EngineConfig& config) {
 }
 
 void Host::start(const std::vector<std::string>& line) {
-  // One core in the eyes of Realm, which then pins no thread: a kernel's own threads would inherit the pin.
-  const bool ours = setenv(kCoreMap, "d=1,c=64,h=1,f=1", 0) == 0 && std::getenv(kCoreMap) != nullptr;
+  // With cores that are made up Realm pins no thread; the threads that a kernel starts would inherit the pin. Programs
+  // that this one starts have cores of their own.
+  const bool ours = std::getenv(kCoreMap) == nullptr;
+  if (ours) setenv(kCoreMap, "d=1,c=64,h=1,f=1", 1);
   std::vector<char*> words;
   for (const std::string& word : line) words.push_back(const_cast<char*>(word.c_str()));
   int count = static_cast<int>(words.size());
