@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 HOST = library_path().with_name("legion_host")
 LAUNCHERS = {
     "python": [sys.executable],
-    # Legion's first task; `make legion-host` builds it.
+    # Legion's first task; `make native-tests` builds it.
     "legion_host": [str(HOST), "-ll:py", "1"],
 }
 RUNS = [
@@ -214,7 +214,7 @@ def need(engine: str, launcher: str) -> None:
     if engine not in describe("engines").split(", "):
         pytest.skip(f"this build has no engine {engine}")
     if launcher == "legion_host" and not HOST.is_file():
-        pytest.skip(f"there is no {HOST}; where Legion is found, `make legion-host` builds it")
+        pytest.skip(f"there is no {HOST}; where Legion is found, `make native-tests` builds it")
 
 
 @pytest.mark.parametrize("name", ENDINGS)

@@ -154,7 +154,8 @@ TEST(updates_come_as_soon_as_nobody_needs_the_old_weight) {
   const Classifier model = classifier();
   const Graph graph = build_step(model.graph, model.spec, training(), kernel_query());
   for (const bool separate : {false, true}) {
-    const std::vector<NodeId> order = schedule({graph, std::vector<Local>(graph.size()), {}}, Machine{{Device{}}}, separate);
+    const std::vector<NodeId> order =
+        schedule({graph, std::vector<Local>(graph.size()), {}}, Machine{{Device{}}}, separate);
     const auto at = [&](const std::string& name) {
       return std::find(order.begin(), order.end(), graph.find(name).node) - order.begin();
     };
