@@ -307,3 +307,40 @@ def test_a_missing_onednn_is_named(tmp_path: Path) -> None:
     assert str(tmp_path) in told and "pip install onednn-devel-cpu-gomp" in told
     told = run("make", home, f"BUILD={tmp_path}/build", cwd=ROOT, status=2)
     assert str(tmp_path) in told and "ONEDNN_HOME must name" in told
+
+
+@pytest.fixture(scope="module")
+def legion_home() -> Path:
+    """Where a Legion is that the plug-in can be built for; `make legion-test` installs one."""
+    home = Path(os.environ.get("LEGION_HOME", ROOT / ".venv-legion" / SITE / "legate"))
+    if not home.is_dir():
+        pytest.skip(f"there is no Legion in {home}; set LEGION_HOME, or run `make legion-test`")
+    return home
+
+
+def runs_on_legion(*python: object, **environment: object) -> None:
+    """A program finds the plug-in that belongs to its library, and a runtime starts."""
+    told = run(*python, "-m", "flexflow", "info", "--engine", "legion", **environment)
+    assert "engines:  legion, local, null" in told and "started" in told
+
+
+def test_the_plug_in_by_make(legion_home: Path, tmp_path: Path) -> None:
+    checkout = copy_checkout(tmp_path / "checkout", [ROOT / "build"])
+    legion = ("FF_LEGION=ON", f"LEGION_HOME={legion_home}")
+    run("make", *legion, cwd=checkout)
+    runs_on_legion(sys.executable, PYTHONPATH=checkout)
+    prefix = tmp_path / "prefix"
+    run("make", "install", f"PREFIX={prefix}", f"PYTHON={sys.executable}", *legion, cwd=checkout)
+    runs_on_legion(prefix / "bin/flexflow_python", FLEXFLOW_PYTHON=sys.executable)
+    run("make", "uninstall", f"PREFIX={prefix}", cwd=checkout)
+    assert files_below(prefix) == set()
+
+
+def test_the_plug_in_by_cmake(cmake_checkout: Path, legion_home: Path, tmp_path: Path) -> None:
+    """The last test of this checkout, since the others expect it without the plug-in."""
+    options = ("-DFF_LEGION=ON", f"-DLEGION_HOME={legion_home}")
+    run("cmake", "-B", "build", *options, cwd=cmake_checkout)
+    run("cmake", "--build", "build", "--parallel", os.cpu_count(), cwd=cmake_checkout)
+    runs_on_legion(sys.executable, PYTHONPATH=cmake_checkout)
+    run("cmake", "--install", "build", "--prefix", tmp_path, cwd=cmake_checkout)
+    runs_on_legion(tmp_path / "bin/flexflow_python", FLEXFLOW_PYTHON=sys.executable)
