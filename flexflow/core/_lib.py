@@ -80,14 +80,36 @@ def _load(path: str) -> ctypes.CDLL:
             f"{path} has another interface than the package in {__file__}: they are of two "
             "versions; build again, or let FLEXFLOW_LIBRARY name the library that belongs to it"
         )
-    if (
-        "legion_top" in sys.modules
-    ):  # the program is a task of Legion, which waits for us at its end
+    sys.meta_path.insert(0, _LegateFirst())
+    # Where the program is a task of Legion, that waits for us at its end.
+    if "legion_top" in sys.modules:
         sys.modules["legion_top"].add_cleanup_item(loaded.ff_close_runtimes)
     atexit.register(
         loaded.ff_close_runtimes
     )  # before the runtime's owner, if that came first, waits for us
     return loaded
+
+
+class _LegateFirst:
+    """Python asks this for every module. Legate takes no runtime that is not its own."""
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        if name == "legate.core" and describe("runtime") == "started":
+            raise ImportError(
+                "FlexFlow has started Legion in this process, and Legate wants to do so itself: "
+                "import legate or cupynumeric before the first use of FlexFlow, which then joins "
+                "Legate's runtime",
+                name=name,
+            )
+
+
+def loads(path: str) -> bool:
+    """Whether a shared library can be loaded; it stays, and others that need it find it."""
+    try:
+        ctypes.CDLL(path)
+    except OSError:
+        return False
+    return True
 
 
 def _interface_of(loaded: ctypes.CDLL) -> str:
@@ -130,8 +152,8 @@ def describe(what: str) -> str:
 
     Args:
         what: "version", "build", "abi", "options", "engines", "engine" (the default one),
-            "devices", "cpu", "ops", "op:NAME" or "machine:ENGINE", which starts the runtime under
-            that engine.
+            "runtime" (of Legion: "none", "started" by FlexFlow, "found" running), "devices", "cpu",
+            "ops", "op:NAME" or "machine:ENGINE", which starts the runtime under that engine.
 
     Raises:
         ValueError: there is no such topic.

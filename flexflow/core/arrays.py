@@ -1,9 +1,13 @@
 """NumPy arrays on their way to the library: what is converted, what is refused, and how they are
-passed."""
+passed. ``np.asarray`` of cuPyNumeric's array is a view of its memory, so that it comes without a
+copy; it holds until cuPyNumeric computes with the array again.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -101,6 +105,28 @@ def convert(values: Any, data_type: DataType, who: str) -> np.ndarray:
     if data_type is DataType.DT_BFLOAT16 and converted.size:
         _check_overflow(converted, np.abs(converted) < _BEYOND_BFLOAT16, "bfloat16", who)
     return converted
+
+
+def array_types() -> tuple[type, ...]:
+    """The classes of arrays: NumPy's, and cuPyNumeric's where the program has imported that."""
+    cupynumeric = sys.modules.get("cupynumeric")
+    return (np.ndarray,) if cupynumeric is None else (np.ndarray, cupynumeric.ndarray)
+
+
+def results_beside(data: Any, shape: tuple[int, ...], dtype: np.dtype) -> tuple[Any, np.ndarray]:
+    """An array for results, of cuPyNumeric if one of the data is, and the memory of its values.
+
+    >>> results, values = results_beside([np.zeros(3)], (2, 3), np.dtype("float32"))
+    >>> values[:] = 1
+    >>> float(results.sum())
+    6.0
+    """
+    items = data.values() if isinstance(data, Mapping) else data
+    several = isinstance(data, (Mapping, list, tuple))
+    others = array_types()[1:]
+    found = any(isinstance(item, others) for item in (items if several else [data]))
+    made = (sys.modules["cupynumeric"] if found else np).empty(shape, dtype)
+    return made, np.asarray(made)
 
 
 def _as_array(values: Any, who: str) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any, Union
 import numpy as np
 
 from flexflow.core import checkpoint
-from flexflow.core.arrays import from_storage, numpy_storage
+from flexflow.core.arrays import from_storage, numpy_storage, results_beside
 from flexflow.core.checks import boolean, integer
 from flexflow.core.dataloader import DataSet, SingleDataLoader
 from flexflow.core.layer import Op
@@ -19,7 +19,7 @@ from flexflow.core.progress import ProgressBar, say
 from flexflow.core.running import ALL_STEPS, RunningModel
 from flexflow.core.schedules import Schedule
 from flexflow.core.tensor import Tensor
-from flexflow.core.types import is_floating
+from flexflow.core.types import DataType, is_floating
 
 Data = Union[SingleDataLoader, np.ndarray, Sequence[Any], None]
 
@@ -199,16 +199,22 @@ class FFModel(RunningModel):
             batch_size: None: that of the first input.
 
         Returns:
-            An array of (samples, ...) with the output's type; bfloat16 becomes float32.
+            An array of (samples, ...) with the output's type; bfloat16 becomes float32. It is
+            cuPyNumeric's if one of ``x`` is.
         """
         self._need_compiled("predict")
         data = self.data_set(x)
         data.begin(self._batch_size(batch_size))
         output = self.output_tensor
-        rows = np.empty((data.num_samples, *output.dims[1:]), numpy_storage(output.data_type))
+        shape = (data.num_samples, *output.dims[1:])
+        results, values = results_beside(x, shape, output.dtype)
+        narrow = output.data_type is DataType.DT_BFLOAT16
+        rows = np.empty(shape, numpy_storage(output.data_type)) if narrow else values
         for _ in self.run("predict", data, predictions=rows):
             pass
-        return from_storage(rows, output.data_type)
+        if narrow:
+            values[...] = from_storage(rows, output.data_type)
+        return results
 
     def _batch_size(self, batch_size: int | None) -> int:
         if batch_size is None:

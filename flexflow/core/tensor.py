@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Union
 import numpy as np
 
 from flexflow.core._lib import FlexFlowError
-from flexflow.core.arrays import expect_shape
+from flexflow.core.arrays import array_types, expect_shape
 from flexflow.core.checks import boolean
 from flexflow.core.guard import Guarded
 from flexflow.core.types import DataType, numpy_dtype
@@ -214,18 +214,20 @@ class Tensor(Member):
         ffconfig: FFConfig | None,
         np_array: np.ndarray,
     ) -> None:
-        """Let an input take its values from an array, which may change: each ``forward`` reads it
-        anew. ``SingleDataLoader`` takes a tensor with an array as a data set.
+        """Let an input take its values from an array, NumPy's or cuPyNumeric's, which may change:
+        each ``forward`` reads it anew. ``SingleDataLoader`` takes a tensor with an array as a data
+        set.
 
         Raises:
             ValueError: not an input, or an array of another shape.
             TypeError: an array of another dtype, or none.
         """
         model = self.owner(ffmodel)
-        if not isinstance(np_array, np.ndarray) or np_array.dtype != self.dtype:
+        if not isinstance(np_array, array_types()) or np_array.dtype != self.dtype:
             came = getattr(np_array, "dtype", type(np_array).__name__)
             raise TypeError(f"{self.name}: got {came}, expected an array of {self.dtype}")
-        model.attach(self, expect_shape(np_array, self.dims, self.name))
+        expect_shape(np_array, self.dims, self.name)
+        model.attach(self, np_array)
 
     def detach_numpy_array(self, ffconfig: FFConfig | None = None) -> None:
         """End ``attach_numpy_array``; the tensor keeps its last values.

@@ -107,9 +107,10 @@ typedef struct ff_progress {
 /* ---- library ---- */
 FF_API const char* ff_last_error(void);
 /* what: "version", "build", "abi" (a digest of this interface), "options", "engines", "engine" (the one that a compile
- * takes which names none), "devices", "cpu", "ops", "op:NAME" (its documentation, attributes and rules, one
- * "key: value" a line), or "machine:ENGINE" (the machine of an engine, whose runtime is started or joined for it: lines
- * "nodes: N" and "devices: N", then others for people; flags of the runtime follow the name, one a line). */
+ * takes which names none), "runtime" (of Legion: "none", "started" here, "found" running), "devices", "cpu", "ops",
+ * "op:NAME" (its documentation, attributes and rules, one "key: value" a line), or "machine:ENGINE" (the machine of an
+ * engine, whose runtime is started or joined for it: lines "nodes: N" and "devices: N", then others for people; flags
+ * of the runtime follow the name, one a line). */
 FF_API ff_status ff_describe(const char* what, const char** text);
 /* Leave and end the runtimes that engines have started or joined, as happens by itself when the process ends. Where the
  * program is a task of such a runtime, call it when the task ends. Models on these engines cannot run any more. */

@@ -8,6 +8,8 @@ from __future__ import annotations
 import pytest
 from program import run_program
 
+from flexflow.core import describe
+
 # Children must not run the parent's cleanup; what they have to say is their exit status.
 COMMON = """
 import os, sys, threading, time, traceback
@@ -252,4 +254,35 @@ plain = compiled(mlp, batch=16, threads=2)
 plain.fit(x, y, epochs=3, verbose=0)
 same(weights(model), weights(plain))
 """
+    )
+
+
+@pytest.mark.skipif("legion" not in describe("engines"), reason="this build has no engine legion")
+def test_a_child_of_a_process_with_legion() -> None:
+    """It has no runtime: the engine is local unless one is named, and Legion is refused."""
+    run_program(
+        COMMON
+        + """
+from flexflow.core import FlexFlowError, describe
+x, y = samples(mlp, 40)
+parents = compiled(mlp, engine="legion")
+parents.fit(x, y, verbose=0)
+def work():
+    assert (describe("engine"), describe("runtime")) == ("local", "none")
+    own = compiled(mlp)
+    own.fit(x, y, verbose=0)
+    same(weights(own), weights(parents))
+    for refused in (lambda: compiled(mlp, engine="legion"), lambda: parents.fit(x, y, verbose=0)):
+        try:
+            refused()
+        except FlexFlowError as error:
+            assert "forked" in str(error), error
+        else:
+            raise AssertionError("computes without a runtime")
+    wait(in_child(lambda: compiled(mlp).fit(x, y, verbose=0)))
+wait(in_child(work))
+parents.fit(x, y, verbose=0)
+assert describe("runtime") == "started"
+""",
+        FLEXFLOW_ENGINE="",
     )

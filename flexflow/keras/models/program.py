@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from flexflow.core import (
     SingleDataLoader,
     Strategy,
 )
+from flexflow.core.arrays import results_beside
 from flexflow.keras.graph import Graph, sizes
 from flexflow.keras.losses import Loss
 from flexflow.keras.lowering import Lowering, Value
@@ -192,18 +193,21 @@ class Program:
                 "from_logits=True"
             )
 
-    def predict(self, feed: Feed, every_batch: bool = False) -> Iterator[tuple[int, np.ndarray]]:
+    def predict(
+        self, feed: Feed, every_batch: bool = False, x: Any = None
+    ) -> Iterator[tuple[int, np.ndarray]]:
         """The same for the output: how many batches are done, and the array of all samples that is
-        being filled.
+        being filled, which is of the kind of x.
         """
         self._begin(feed, None)
         output = self.ff.output_tensor
-        rows = np.empty((feed.data.num_samples, *output.dims[1:]), output.dtype)
+        shape = (feed.data.num_samples, *output.dims[1:])
+        results, rows = results_beside(x, shape, output.dtype)
         self.catch_up()
         batches = 0
         for progress in self.ff.run("predict", feed.data, 1 if every_batch else feed.steps, rows):
             batches += progress.steps
-            yield batches, rows
+            yield batches, results
 
     def _begin(self, feed: Feed, order: tuple[int, int] | None) -> None:
         seed, epoch = order or (0, 0)

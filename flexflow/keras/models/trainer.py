@@ -237,7 +237,7 @@ class Trainer(Compiled):
             steps: stop after so many batches; None for all.
 
         Returns:
-            An array of (samples, …).
+            An array of (samples, …), which is cuPyNumeric's if x is.
 
         Raises:
             ValueError: data that do not fit.
@@ -257,7 +257,7 @@ class Trainer(Compiled):
         listeners = self._listeners(callbacks, verbose, 1, feed.steps)
         batches, rows = 0, np.empty(0)
         listeners.call("predict_begin", None)
-        slices = program.predict(feed, listeners.wants_every_batch("predict"))
+        slices = program.predict(feed, listeners.wants_every_batch("predict"), x)
         while batches < feed.steps:
             listeners.call("predict_batch_begin", batches, None)
             batches, rows = next(slices)

@@ -84,6 +84,7 @@ std::string describe(const std::string& what) {
     return cat(FF_BUILD_TYPE, ", ", FF_BUILD_COMPILER, ", ", FF_BUILD_FLAGS, ", oneDNN ", FF_ONEDNN_VERSION);
   if (what == "engines") return join(engine_names());
   if (what == "engine") return default_engine();
+  if (what == "runtime") return runtime_is_ours() ? "started" : runtime_is_up() ? "found" : "none";
   if (what == "devices") return devices_text();
   if (what.rfind("machine:", 0) == 0) return machine_text(what.substr(8));
   if (what == "cpu") return describe_cpu();
@@ -95,7 +96,8 @@ std::string describe(const std::string& what) {
   if (what.rfind("op:", 0) == 0)
     return op_text(op_def(what.substr(3))) + "kernels: " + join(kernel_devices(what.substr(3))) + "\n";
   bad_value("cannot describe \"", what,
-            "\"; expected version, build, abi, options, engines, engine, devices, machine:ENGINE, cpu, ops or op:NAME");
+            "\"; expected version, build, abi, options, engines, engine, runtime, devices, machine:ENGINE, cpu, ops or "
+            "op:NAME");
 }
 
 }  // namespace

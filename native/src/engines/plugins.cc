@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -121,7 +122,16 @@ Legion running_legion() {
   return found;
 }
 
+// A forked child has the memory of its parent's runtime and none of its threads.
+bool up_at_fork = false, inherited = false;
+const int fork_guard =
+    pthread_atfork([] { up_at_fork = !running_legion().path.empty(); }, nullptr, [] { inherited = up_at_fork; });
+
 const TaskPlugin& find_plugin(const std::string& name) {
+  if (inherited)
+    fail(ErrorKind::state,
+         "this process was forked from one whose Legion runtime was running, and has none: use engine ",
+         "\"local\", or start the process anew (multiprocessing: method \"spawn\")");
   if (const auto it = loaded.find(name); it != loaded.end()) return *it->second;
   const std::string path = beside(plugin_file(name));
   if (path.empty())
@@ -170,7 +180,12 @@ std::shared_ptr<TaskRuntime> open_runtime(const std::string& name, const EngineC
 
 bool runtime_is_up() {
   const std::lock_guard lock(mutex);
-  return !started_here && !running_legion().path.empty();
+  return !inherited && !started_here && !running_legion().path.empty();
+}
+
+bool runtime_is_ours() {
+  const std::lock_guard lock(mutex);
+  return !inherited && started_here && !running_legion().path.empty();
 }
 
 void close_runtimes() {

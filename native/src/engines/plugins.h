@@ -16,8 +16,10 @@ bool has_plugin(const std::string& name);
 // do.
 std::shared_ptr<TaskRuntime> open_runtime(const std::string& name, const EngineConfig& config);
 
-// Whether somebody else has started a Legion runtime in this process. Loads nothing.
+// Whether somebody else has started a Legion runtime in this process, or we have. They load nothing, and say no in a
+// process that was forked from one with a runtime.
 bool runtime_is_up();
+bool runtime_is_ours();
 
 // Leave and end the runtimes that were opened, as happens by itself when the process ends. What is loaded cannot run
 // any more.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "engines/legion/flags.h"
+#include "engines/legion/legate.h"
 #include "engines/legion/mapper.h"
 #include "engines/legion/program.h"
 
@@ -78,9 +79,12 @@ void Host::begin() {
   runtime_->create_field_allocator(context_, bytes_).allocate_field(1, kByte);
 }
 
-// Under a launcher of Legion's own the script is a task, and the runtime ends when this task and ours have ended.
+// Under a launcher of Legion's own the script is a task, and the runtime ends when this task and ours have ended;
+// Legate waits likewise.
 void Host::leave_with_caller() {
-  if (started_ || !Legion::Runtime::has_context() || !Legion::Processor::get_executing_processor().exists()) return;
+  if (started_ || before_legate_ends([this] { close(); }) || !Legion::Runtime::has_context() ||
+      !Legion::Processor::get_executing_processor().exists())
+    return;
   if (runtime_->get_local_task(Legion::Runtime::get_context())->get_depth() > 0) return;
   const Realm::Event end = Legion::Processor::get_current_finish_event();
   std::thread([this, end] {
