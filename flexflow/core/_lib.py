@@ -81,12 +81,10 @@ def _load(path: str) -> ctypes.CDLL:
             "versions; build again, or let FLEXFLOW_LIBRARY name the library that belongs to it"
         )
     sys.meta_path.insert(0, _LegateFirst())
-    # Where the program is a task of Legion, that waits for us at its end.
+    # Before the owner of a runtime waits for us: Python, or Legion where the program is its task.
+    atexit.register(loaded.ff_close_runtimes)
     if "legion_top" in sys.modules:
         sys.modules["legion_top"].add_cleanup_item(loaded.ff_close_runtimes)
-    atexit.register(
-        loaded.ff_close_runtimes
-    )  # before the runtime's owner, if that came first, waits for us
     return loaded
 
 

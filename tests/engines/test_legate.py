@@ -186,7 +186,7 @@ assert float(cn.abs(result - result[0]).max()) < 1e-5
 @pytest.mark.parametrize("processors", [1, 2])
 @pytest.mark.parametrize("rows", [64, 1 << 14])
 def test_each_sees_what_the_other_did(processors: int, rows: int, tmp_path: Path) -> None:
-    """cuPyNumeric changes the data in place, FlexFlow trains and predicts, cuPyNumeric computes with
+    """cuPyNumeric changes data in place, FlexFlow trains and predicts, cuPyNumeric computes with
     that, and so on; NumPy and the engine "local" do the same."""
     run_program(
         START
