@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/error.h"
 #include "engines/legion/host.h"
@@ -159,12 +160,14 @@ void Program::run() {
   Legion::Runtime* const runtime = host.runtime();
   const Legion::Context context = host.context();
   std::vector<Legion::Future> ends;
-  runtime->begin_trace(context, trace_);
+  // Legion keeps what it recorded as long as its context lives; what runs once is not worth that.
+  const bool traced = std::exchange(ran_, true);
+  if (traced) runtime->begin_trace(context, trace_);
   for (const Launch& launch : launches_) {
     Legion::Future end = runtime->execute_task(context, launch.launcher);
     if (!launch.launcher.elide_future_return) ends.push_back(std::move(end));
   }
-  runtime->end_trace(context, trace_);
+  if (traced) runtime->end_trace(context, trace_);
   for (const Legion::Future& end : ends) end.get_void_result(true);
 }
 

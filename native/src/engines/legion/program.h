@@ -67,6 +67,7 @@ class Program {
   std::vector<Region> regions_;  // by memory, then by device for turns_
   std::vector<Launch> launches_;
   std::vector<int> last_;  // task of each device
+  bool ran_ = false;
   Legion::TraceID trace_ = 0;
 };
 
