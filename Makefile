@@ -5,7 +5,8 @@
 #   SANITIZE=LIST       sanitizers, such as address,undefined; they build into a folder of their own
 #   BUILD=DIR           where everything that is built goes (default: build)
 #   FF_CUDA, FF_LEGION  AUTO, ON or OFF: optional plug-ins, each with a folder of its own; LEGION=1 is FF_LEGION=ON
-#   LEGION_HOME=DIR     a Legion of yours (default: the one in the package legate of .venv, or else of PYTHON)
+#   LEGION_HOME=DIR     a Legion of yours (default: the one in the package legate of .venv, or else of PYTHON, or else
+#                       of .venv-legion, which `make legion-test` makes)
 #   ONEDNN_HOME=DIR     a oneDNN >= 3.0 of yours (default: the pinned package, installed into .venv)
 #   PYTHON              the interpreter that .venv is made with (default: python3)
 #   PREFIX, DESTDIR     where `make install` puts things (default: /usr/local)
@@ -82,7 +83,8 @@ $(call optional_part,FF_CUDA,kernels/cuda/*.cu,CUDA kernels)
 FF_LEGION ?= $(if $(filter-out 0,$(LEGION)),ON,$(if $(SANITIZE),OFF,AUTO))
 legate_of = $(shell $(1) -c 'import importlib.util as u; s = u.find_spec("legate"); s and print(*s.submodule_search_locations)' 2>&-)
 ifneq ($(FF_LEGION),OFF)
-LEGION_AT := $(or $(LEGION_HOME),$(call legate_of,$(PY)),$(call legate_of,$(PYTHON)))
+LEGION_AT := $(or $(LEGION_HOME),$(call legate_of,$(PY)),$(call legate_of,$(PYTHON)),\
+  $(abspath $(wildcard .venv-legion/lib/python*/site-packages/legate)))
 LEGION_HEADER := $(firstword $(wildcard $(addprefix $(LEGION_AT)/include/,legate/deps/legion.h legion.h)))
 # A legate with UCX leaves UCX to who loads it; it lies in packages beside legate.
 LEGION_LIBRARIES := $(wildcard $(addprefix $(dir $(LEGION_AT)),libucx/lib/libucs.so.0 libucx/lib/libucp.so.0 \
@@ -110,6 +112,12 @@ LEGION_LINK = -Wl,--allow-shlib-undefined,--disable-new-dtags,--no-as-needed \
 $(STAMPS)/legion: tools/requirements/legion.txt $(STAMPS)/python
 	@echo "installing $< into $(VENV)"
 	@flock $(STAMPS) $(PY) -m pip install --quiet --disable-pip-version-check --no-deps -r $< && touch $@
+
+# Environments of other packages, which must not come among those of .venv.
+.venv-%/.installed: tools/requirements/%.txt $(STAMPS)/python
+	@echo "installing $< into $(@D)"
+	@rm -rf $(@D) && $(PY) -m venv $(@D) && \
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $< && touch $@
 
 # A make of its own, for two reasons: oneDNN is in place when its rules are read, and a bare `make -j` gets a bound
 # (a hundred compilers at once take more memory than most machines have).
@@ -201,10 +209,12 @@ golden: library $(STAMPS)/test ## write the printed plans of tests/golden anew; 
 	$(RUN) -m pytest tests/engines/test_plans.py -k golden --update-golden
 nightly: library $(STAMPS)/test ## the long tests, random ones with many more cases, and all benchmarks
 	$(RUN) -m pytest -m nightly --timeout 3600 $(ARGS)
+	@$(MAKE) --no-print-directory cupynumeric-test
 	$(MAKE) bench
 	$(RUN) benchmarks/training.py --profile
 	$(RUN) benchmarks/threads.py
 	$(RUN) benchmarks/scaling.py
+	@$(MAKE) --no-print-directory legion-nightly
 bench: library $(STAMPS)/test ## compare the training step with PyTorch's
 	$(RUN) benchmarks/training.py $(ARGS)
 lint: $(STAMPS)/lint ## check format, types, layers, size budgets and the generated interface
@@ -239,6 +249,27 @@ thread-sanitized-test: native-tests $(STAMPS)/test
 	$(if $(NATIVE_TESTS),$(TSAN) timeout 900 $(NATIVE_TESTS))
 	$(TSAN) env LD_PRELOAD="$(foreach l,libtsan.so libstdc++.so.6,$(shell $(CXX) -print-file-name=$(l)))" \
 	$(RUN) -m pytest --timeout 600 --capture=sys $(THREADED_TESTS:%=tests/engines/test_%.py) $(ARGS)
+
+# The engine of Legion: what belongs to it, and then tests of engines in general, of which it runs some only.
+LEGION_OWN := $(wildcard $(addprefix tests/engines/test_,endings.py fork.py legion_programs.py ranks.py))
+LEGION_TOO := $(addprefix tests/engines/test_,strategies.py devices.py fit.py resources.py)
+legion-test: .venv-legion/.installed ## build with the Legion of the package legate, in .venv-legion, and test its engine
+	@$(MAKE) --no-print-directory legion-tested
+legion-tested: native-tests $(STAMPS)/test
+	timeout 300 $(NATIVE_TESTS) legion
+	$(RUN) -m pytest $(LEGION_OWN) -k "legion or ranks" $(ARGS)
+	FLEXFLOW_ENGINE=legion $(RUN) -m pytest $(LEGION_TOO) --hypothesis-profile sanitized $(ARGS)
+	FLEXFLOW_ENGINE=legion $(RUN) -m pytest tests/engines/test_whole_models.py \
+	  -k "not resnet18 and (shared or hybrid or pipeline or float32)" $(ARGS)
+# All tests of engines; a forked child has no runtime to go on with.
+legion-nightly: .venv-legion/.installed ## run all tests of the engines on Legion, and compare its speed
+	@$(MAKE) --no-print-directory native-tests $(STAMPS)/test
+	FLEXFLOW_ENGINE=legion $(RUN) -m pytest tests/engines --ignore tests/engines/test_fork.py --timeout 3600 $(ARGS)
+	$(RUN) benchmarks/engines.py
+# Not in CI: its packages take 4 GB.
+cupynumeric-test: .venv-legion/.installed .venv-cupynumeric/.installed ## test beside cuPyNumeric, in .venv-cupynumeric
+	@$(MAKE) --no-print-directory library $(STAMPS)/test
+	FLEXFLOW_LEGATE_PYTHON=$(CURDIR)/.venv-cupynumeric/bin/python $(RUN) -m pytest tests/engines/test_legate.py $(ARGS)
 
 # ---- installing --------------------------------------------------------------------------------------------------
 TO = $(DESTDIR)$(PREFIX)
@@ -277,5 +308,5 @@ help: ## list the targets
 	@sed -n '/^#  /s/^#//p' $(firstword $(MAKEFILE_LIST))
 
 FORCE:
-.PHONY: FORCE all library plugins native-tests plugin-tests run test check-builds sanitize sanitized-test nightly bench lint \
-  format venv wheel install uninstall clean help
+.PHONY: FORCE all library plugins native-tests plugin-tests run test check-builds sanitize sanitized-test legion-test \
+  legion-tested legion-nightly cupynumeric-test nightly bench lint format venv wheel install uninstall clean help
