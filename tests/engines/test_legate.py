@@ -22,7 +22,7 @@ HERE = importlib.util.find_spec("cupynumeric") is not None
 PYTHON = os.environ.get("FLEXFLOW_LEGATE_PYTHON") or (sys.executable if HERE else "")
 LAUNCHERS = {
     "python": [PYTHON],
-    "legate": [str(Path(PYTHON).with_name("legate")), "--cpus", "1", "--gpus", "0"],
+    "legate": [str(Path(PYTHON).parent / "legate"), "--cpus", "1", "--gpus", "0"],
 }
 
 pytestmark = [
