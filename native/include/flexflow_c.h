@@ -107,7 +107,7 @@ typedef struct ff_progress {
 /* ---- library ---- */
 FF_API const char* ff_last_error(void);
 /* what: "version", "build", "abi" (a digest of this interface), "options", "engines", "engine" (the one that a compile
- * takes which names none), "devices", "cpu", "ops", "op:NAME" (its documentation, attributes and rules, one
+ * takes which names none), "ranks" (the number of this process and how many run the program, as "0 1"), "devices", "cpu", "ops", "op:NAME" (its documentation, attributes and rules, one
  * "key: value" a line), or "machine:ENGINE" (the machine of an engine, whose runtime is started or joined for it: lines
  * "nodes: N" and "devices: N", then others for people; flags of the runtime follow the name, one a line). */
 FF_API ff_status ff_describe(const char* what, const char** text);

@@ -2,11 +2,13 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "base/error.h"
 #include "engines/legion/flags.h"
 #include "engines/legion/mapper.h"
+#include "engines/legion/network.h"
 #include "engines/legion/program.h"
 
 namespace ff::legion {
@@ -22,8 +24,11 @@ void register_all(Legion::Machine machine, Legion::Runtime* runtime, const std::
   registrar.global_registration = false;  // every process of the program comes here by itself
   const Legion::VariantID variant = runtime->register_task_variant<run_task>(registrar);
   const Legion::MapperID mapper = runtime->generate_library_mapper_ids(kLibrary, 1);
+  const Legion::ShardingID placement = runtime->generate_library_sharding_ids(kLibrary, 1);
+  runtime->register_sharding_functor(placement, new Placement, true);
   for (const Legion::Processor processor : processors)
-    runtime->add_mapper(mapper, new Mapper(runtime->get_mapper_runtime(), machine, processor, variant), processor);
+    runtime->add_mapper(mapper, new Mapper(runtime->get_mapper_runtime(), machine, processor, variant, placement),
+                        processor);
 }
 
 }  // namespace
@@ -54,12 +59,13 @@ void Host::open(const EngineConfig& config) {
   process_ = getpid();
   owner_->call([this] { begin(); });
   leave_with_caller();
-  std::atexit([] { get().close(); });
+  on_exit([](int status, void*) { get().close_with(status); }, nullptr);
 }
 
 void Host::start(const std::vector<std::string>& line) {
   // One core in the eyes of Realm, which then pins no thread: a kernel's own threads would inherit the pin.
   const bool ours = setenv(kCoreMap, "d=1,c=64,h=1,f=1", 0) == 0 && std::getenv(kCoreMap) != nullptr;
+  set_up_network();
   std::vector<char*> words;
   for (const std::string& word : line) words.push_back(const_cast<char*>(word.c_str()));
   int count = static_cast<int>(words.size());
@@ -96,6 +102,15 @@ bool Host::alive() const { return process_ == getpid() && !ended_; }
 void Host::call(const std::function<void()>& job) {
   if (!alive()) fail(ErrorKind::state, "the Legion runtime has ended; nothing can be computed with it any more");
   owner_->call(job);
+}
+
+void Host::close_with(int status) {
+  // Other processes are not at their end, and would have to be for an orderly one.
+  if (status != 0 && alive() && Legion::Machine::get_machine().get_address_space_count() > 1) {
+    std::fflush(nullptr);
+    _exit(status);
+  }
+  close();
 }
 
 void Host::close() {

@@ -45,6 +45,7 @@ class Host {
   void start(const std::vector<std::string>& line);
   void begin();
   void leave_with_caller();
+  void close_with(int status);  // of the process
 
   std::mutex mutex_;
   std::atomic<pid_t> process_{0};  // that opened it

@@ -1,6 +1,7 @@
 #include "engines/legion/program.h"
 
 #include <algorithm>
+#include <deque>
 #include <numeric>
 
 #include "base/error.h"
@@ -12,72 +13,110 @@ namespace {
 using Address =
     Legion::FieldAccessor<LEGION_READ_ONLY, char, 1, Legion::coord_t, Realm::AffineAccessor<char, 1, Legion::coord_t>>;
 
+Legion::LogicalRegion part(const Legion::LogicalPartition& partition, size_t color) {
+  return Host::get().runtime()->get_logical_subregion_by_color(
+      partition, Legion::DomainPoint(static_cast<Legion::coord_t>(color)));
+}
+
 bool before(const Range& a, const Range& b) { return std::pair(a.lo[0], a.hi[0]) < std::pair(b.lo[0], b.hi[0]); }
 
 }  // namespace
 
-Region::Region(void* data, size_t bytes, std::vector<Range> ranges) : ranges_(std::move(ranges)) {
-  std::sort(ranges_.begin(), ranges_.end(), before);
-  ranges_.erase(std::unique(ranges_.begin(), ranges_.end()), ranges_.end());
-  if (ranges_.empty()) return;
-
+Regions::Regions(std::vector<Piece> memories) : memories_(std::move(memories)), parts_(memories_.size()) {
+  Legion::coord_t end = 0;
+  for (Piece& memory : memories_) {
+    std::sort(memory.ranges.begin(), memory.ranges.end(), before);
+    memory.ranges.erase(std::unique(memory.ranges.begin(), memory.ranges.end()), memory.ranges.end());
+    begins_.push_back(end);
+    if (!memory.ranges.empty()) end += static_cast<Legion::coord_t>(memory.bytes);
+  }
   const Host& host = Host::get();
   Legion::Runtime* const runtime = host.runtime();
   const Legion::Context context = host.context();
-  const auto space = runtime->create_index_space(context, Range(0, static_cast<Legion::coord_t>(bytes) - 1));
+  const auto space = runtime->create_index_space(context, Range(0, end - 1));
   region_ = runtime->create_logical_region(context, space, host.bytes());
 
   std::map<Legion::Point<1>, Legion::DomainT<1>> domains;
-  bool disjoint = true;
-  for (size_t r = 0; r < ranges_.size(); ++r) {
-    domains[static_cast<Legion::coord_t>(r)] = Legion::DomainT<1>(ranges_[r]);
-    disjoint = disjoint && (r == 0 || ranges_[r - 1].hi[0] < ranges_[r].lo[0]);
+  for (size_t m = 0; m < memories_.size(); ++m)
+    if (!memories_[m].ranges.empty())
+      domains[static_cast<Legion::coord_t>(m)] =
+          Legion::DomainT<1>(in_region(m, Range(0, static_cast<Legion::coord_t>(memories_[m].bytes) - 1)));
+  const auto colors = runtime->create_index_space(context, Range(0, static_cast<Legion::coord_t>(parts_.size()) - 1));
+  const auto partition =
+      runtime->create_partition_by_domain(context, Legion::IndexSpaceT<1>(space), domains,
+                                          Legion::IndexSpaceT<1>(colors), false, LEGION_DISJOINT_COMPLETE_KIND);
+  const Legion::LogicalPartition by_memory = runtime->get_logical_partition(context, region_, partition);
+  attach(by_memory);
+  for (size_t m = 0; m < memories_.size(); ++m)
+    if (!memories_[m].ranges.empty()) divide(m, part(by_memory, m));
+}
+
+void Regions::attach(const Legion::LogicalPartition& by_memory) {
+  std::deque<Realm::ExternalMemoryResource> resources;
+  Legion::IndexAttachLauncher launcher(LEGION_EXTERNAL_INSTANCE, region_, false);
+  launcher.initialize_constraints(true, true, {Host::kByte});
+  launcher.privilege_fields.insert(Host::kByte);
+  for (size_t m = 0; m < memories_.size(); ++m) {
+    if (memories_[m].data == nullptr || memories_[m].ranges.empty()) continue;
+    resources.emplace_back(memories_[m].data, memories_[m].bytes);
+    launcher.add_external_resource(part(by_memory, m), &resources.back());
   }
-  const auto colors = runtime->create_index_space(context, Range(0, static_cast<Legion::coord_t>(ranges_.size()) - 1));
+  attached_ = Host::get().runtime()->attach_external_resources(Host::get().context(), launcher);
+}
+
+void Regions::divide(int memory, Legion::LogicalRegion whole) {
+  Legion::Runtime* const runtime = Host::get().runtime();
+  const Legion::Context context = Host::get().context();
+  const std::vector<Range>& ranges = memories_[memory].ranges;
+  std::map<Legion::Point<1>, Legion::DomainT<1>> domains;
+  bool disjoint = true;
+  for (size_t r = 0; r < ranges.size(); ++r) {
+    domains[static_cast<Legion::coord_t>(r)] = Legion::DomainT<1>(in_region(memory, ranges[r]));
+    disjoint = disjoint && (r == 0 || ranges[r - 1].hi[0] < ranges[r].lo[0]);
+  }
+  const auto colors = runtime->create_index_space(context, Range(0, static_cast<Legion::coord_t>(ranges.size()) - 1));
   const auto parts = runtime->create_partition_by_domain(
-      context, Legion::IndexSpaceT<1>(space), domains, Legion::IndexSpaceT<1>(colors), false,
+      context, Legion::IndexSpaceT<1>(whole.get_index_space()), domains, Legion::IndexSpaceT<1>(colors), false,
       disjoint ? LEGION_DISJOINT_INCOMPLETE_KIND : LEGION_ALIASED_INCOMPLETE_KIND);
-  parts_ = runtime->get_logical_partition(context, region_, parts);
-
-  const Realm::ExternalMemoryResource memory(data, bytes);
-  Legion::AttachLauncher attach(LEGION_EXTERNAL_INSTANCE, region_, region_, false, false);
-  attach.initialize_constraints(true, true, {Host::kByte});
-  attach.privilege_fields.insert(Host::kByte);
-  attach.external_resource = &memory;
-  attached_ = runtime->attach_external_resource(context, attach);
+  parts_[memory] = runtime->get_logical_partition(context, whole, parts);
 }
 
-void Region::destroy() {
-  if (ranges_.empty()) return;
-  const Host& host = Host::get();
-  host.runtime()->detach_external_resource(host.context(), attached_).get_void_result(true);
-  host.runtime()->destroy_logical_region(host.context(), region_);
-  host.runtime()->destroy_index_space(host.context(), region_.get_index_space());
+void Regions::destroy() {
+  Legion::Runtime* const runtime = Host::get().runtime();
+  const Legion::Context context = Host::get().context();
+  runtime->detach_external_resources(context, attached_, false, true);
+  runtime->destroy_logical_region(context, region_, true);
+  runtime->destroy_index_space(context, region_.get_index_space(), true);
 }
 
-Legion::RegionRequirement Region::use(const Range& range, bool writes) const {
-  const auto at = std::lower_bound(ranges_.begin(), ranges_.end(), range, before) - ranges_.begin();
-  const Legion::LogicalRegion part = Host::get().runtime()->get_logical_subregion_by_color(
-      parts_, Legion::DomainPoint(static_cast<Legion::coord_t>(at)));
-  Legion::RegionRequirement use(part, writes ? LEGION_READ_WRITE : LEGION_READ_ONLY, LEGION_EXCLUSIVE, region_);
+Range Regions::in_region(int memory, const Range& range) const {
+  return {range.lo + Legion::Point<1>(begins_[memory]), range.hi + Legion::Point<1>(begins_[memory])};
+}
+
+Legion::RegionRequirement Regions::use(int memory, const Range& range, bool writes) const {
+  const std::vector<Range>& ranges = memories_[memory].ranges;
+  const auto at = std::lower_bound(ranges.begin(), ranges.end(), range, before) - ranges.begin();
+  Legion::RegionRequirement use(part(parts_[memory], at), writes ? LEGION_READ_WRITE : LEGION_READ_ONLY,
+                                LEGION_EXCLUSIVE, region_);
   use.add_field(Host::kByte);
   return use;
 }
 
-LegionTasks::LegionTasks(TaskProgram program) : program_(std::move(program)), launches_(program_.tasks.size()) {
+LegionTasks::LegionTasks(TaskProgram program, const Machine& machine)
+    : program_(std::move(program)),
+      turns_(machine.devices.size()),
+      launches_(program_.tasks.size()),
+      last_(machine.devices.size(), -1) {
   for (size_t t = 0; t < launches_.size(); ++t) {
     launches_[t].program = this;
     launches_[t].self = &launches_[t];
     launches_[t].task = static_cast<int>(t);
     join_uses(launches_[t]);
-    const auto device = static_cast<size_t>(program_.tasks[t].device);
-    if (last_.size() <= device) last_.resize(device + 1, -1);
-    last_[device] = static_cast<int>(t);
+    last_[program_.tasks[t].device] = static_cast<int>(t);
   }
-  turns_.resize(last_.size());
-  Host::get().call([this] {
-    make_regions();
-    for (Launch& launch : launches_) make_launcher(launch);
+  Host::get().call([&] {
+    make_regions(machine);
+    for (Launch& launch : launches_) make_launcher(launch, machine);
     trace_ = Host::get().runtime()->generate_dynamic_trace_id();
   });
 }
@@ -85,9 +124,7 @@ LegionTasks::LegionTasks(TaskProgram program) : program_(std::move(program)), la
 LegionTasks::~LegionTasks() {
   if (!Host::get().alive()) return;
   try {
-    Host::get().call([this] {
-      for (Region& region : regions_) region.destroy();
-    });
+    Host::get().call([this] { regions_->destroy(); });
   } catch (const Error&) {  // the runtime ended in between
   }
 }
@@ -121,19 +158,17 @@ void LegionTasks::join_uses(Launch& launch) {
   }
 }
 
-void LegionTasks::make_regions() {
-  std::vector<std::vector<Range>> ranges(program_.memories.size());
+void LegionTasks::make_regions(const Machine& machine) {
+  std::vector<Regions::Piece> pieces;
+  for (const TaskMemory& memory : program_.memories) pieces.push_back({memory.data, memory.bytes, {}});
   for (const Launch& launch : launches_)
-    for (const Piece& piece : launch.pieces) ranges[piece.memory].push_back(piece.range);
-  for (size_t m = 0; m < ranges.size(); ++m) {
-    const TaskMemory& memory = program_.memories[m];
-    FF_CHECK(memory.data != nullptr || ranges[m].empty(), "memory ", memory.name, " is of another process");
-    regions_.emplace_back(memory.data, memory.bytes, std::move(ranges[m]));
-  }
-  for (char& turn : turns_) regions_.emplace_back(&turn, 1, std::vector<Range>{Range(0, 0)});
+    for (const Piece& piece : launch.pieces) pieces[piece.memory].ranges.push_back(piece.range);
+  for (size_t d = 0; d < turns_.size(); ++d)
+    pieces.push_back({machine.is_here(static_cast<int>(d)) ? &turns_[d] : nullptr, 1, {Range(0, 0)}});
+  regions_ = std::make_unique<Regions>(std::move(pieces));
 }
 
-void LegionTasks::make_launcher(Launch& launch) {
+void LegionTasks::make_launcher(Launch& launch, const Machine& machine) {
   const Host& host = Host::get();
   const int device = program_.tasks[launch.task].device;
   Legion::TaskLauncher& launcher = launch.launcher;
@@ -141,11 +176,12 @@ void LegionTasks::make_launcher(Launch& launch) {
                                   static_cast<Legion::MappingTagID>(device));
   launcher.argument = Legion::UntypedBuffer(&launch.self, sizeof(launch.self));
   for (const Piece& piece : launch.pieces)
-    launcher.add_region_requirement(regions_[piece.memory].use(piece.range, piece.writes));
-  launcher.add_region_requirement(regions_[program_.memories.size() + device].use(Range(0, 0), true));
+    launcher.add_region_requirement(regions_->use(piece.memory, piece.range, piece.writes));
+  launcher.add_region_requirement(
+      regions_->use(static_cast<int>(program_.memories.size()) + device, Range(0, 0), true));
   launcher.independent_requirements = true;
   launcher.elide_future_return = last_[device] != launch.task;
-  launcher.point = Legion::DomainPoint(device);
+  launcher.point = Legion::DomainPoint(machine.devices[device].node);  // where it runs; see Placement
 }
 
 void LegionTasks::launch_all() {
@@ -173,7 +209,7 @@ void LegionTasks::execute(const Launch& launch, const std::vector<Legion::Physic
     }
     const Address access(regions[p], Host::kByte);
     const Legion::coord_t begin = launch.pieces[p].range.lo[0];
-    addresses[u] = const_cast<char*>(access.ptr(begin)) - begin;
+    addresses[u] = const_cast<char*>(access.ptr(regions_->begin(launch.pieces[p].memory) + begin)) - begin;
   }
   program_.body(launch.task, addresses);
 }

@@ -12,23 +12,41 @@ namespace ff::legion {
 
 using Range = Legion::Rect<1>;  // of bytes; its last one is in it
 
-// Memory as Legion sees it: attached where it lies, with a part for each range that tasks use.
-class Region {
+// The memories of a program as Legion sees them: one after another in one region, each attached where it lies by the
+// process that has it, with a part for each range that tasks use.
+class Regions {
  public:
-  Region(void* data, size_t bytes, std::vector<Range> ranges);
+  // data: of each memory, nullptr in the processes that do not have it.
+  struct Piece {
+    void* data;
+    size_t bytes;
+    std::vector<Range> ranges;
+  };
+  explicit Regions(std::vector<Piece> memories);
+  Regions(const Regions&) = delete;
+  Regions& operator=(const Regions&) = delete;
+  // When nothing uses them any more; memory may be gone before. Processes may call this at different times.
   void destroy();
-  Legion::RegionRequirement use(const Range& range, bool writes) const;
+
+  Legion::RegionRequirement use(int memory, const Range& range, bool writes) const;
+  Legion::coord_t begin(int memory) const { return begins_[memory]; }  // where its byte 0 is in the region
 
  private:
-  std::vector<Range> ranges_;  // distinct, in order
+  Range in_region(int memory, const Range& range) const;
+  void divide(int memory, Legion::LogicalRegion whole);
+  void attach(const Legion::LogicalPartition& by_memory);
+
+  std::vector<Piece> memories_;  // ranges distinct and in order
+  std::vector<Legion::coord_t> begins_;
+  std::vector<Legion::LogicalPartition> parts_;  // by memory
   Legion::LogicalRegion region_;
-  Legion::LogicalPartition parts_;
-  Legion::PhysicalRegion attached_;
+  Legion::ExternalResources attached_;
 };
 
 class LegionTasks : public LoadedTasks {
  public:
-  explicit LegionTasks(TaskProgram program);
+  // machine: of the devices of the tasks.
+  LegionTasks(TaskProgram program, const Machine& machine);
   ~LegionTasks() override;
   void run() override;
 
@@ -51,14 +69,14 @@ class LegionTasks : public LoadedTasks {
                        Legion::Runtime*);
 
   void join_uses(Launch& launch);
-  void make_regions();
-  void make_launcher(Launch& launch);
+  void make_regions(const Machine& machine);
+  void make_launcher(Launch& launch, const Machine& machine);
   void launch_all();
   void execute(const Launch& launch, const std::vector<Legion::PhysicalRegion>& regions) const;
 
   TaskProgram program_;
-  std::vector<char> turns_;      // by device, a byte that each of its tasks writes: it keeps them in order
-  std::vector<Region> regions_;  // by memory, then by device for turns_
+  std::vector<char> turns_;           // by device, a byte that each of its tasks writes: it keeps them in order
+  std::unique_ptr<Regions> regions_;  // of the memories, then of turns_
   std::vector<Launch> launches_;
   std::vector<int> last_;  // task of each device
   Legion::TraceID trace_ = 0;
