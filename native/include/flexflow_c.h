@@ -213,6 +213,9 @@ FF_API ff_status ff_metrics_read(ff_handle model, double* values, size_t* n, con
 FF_API ff_status ff_metrics_reset(ff_handle model);
 /* The plan that a run of these sections follows, as text; what = "plan" | "memory" | "graph" | "profile". */
 FF_API ff_status ff_model_text(ff_handle model, const char* what, int32_t sections, const char** text);
+/* In a program of several processes: value becomes what it is in the first one, when all have called this; alone it
+ * stays as it is. */
+FF_API ff_status ff_agree(ff_handle model, int64_t* value);
 /* Time each step of the plan while on; read with ff_model_text(model, "profile", ...). */
 FF_API ff_status ff_profile(ff_handle model, int32_t on);
 

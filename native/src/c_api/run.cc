@@ -234,6 +234,15 @@ ff_status ff_model_text(ff_handle model, const char* what, int32_t sections, con
   });
 }
 
+ff_status ff_agree(ff_handle model, int64_t* value) {
+  return guarded([&] {
+    required(value, "value");
+    const auto object = model_of(model);
+    const std::lock_guard lock(object->owner().mutex);
+    if (const auto processes = object->processes()) processes->broadcast(0, value, sizeof(*value));
+  });
+}
+
 ff_status ff_profile(ff_handle model, int32_t on) {
   return guarded([&] {
     const auto object = model_of(model);
