@@ -63,14 +63,12 @@ class LegionTasks : public LoadedTasks {
     int task;
     std::vector<Piece> pieces;
     std::vector<int> piece_of;  // by use; -1: it is of no byte
-    bool fenced = false;        // all tasks before it are mapped first
     Legion::TaskLauncher launcher;
   };
   friend void run_task(const Legion::Task*, const std::vector<Legion::PhysicalRegion>&, Legion::Context,
                        Legion::Runtime*);
 
   void join_uses(Launch& launch);
-  void place_fences(const Machine& machine);
   void make_regions(const Machine& machine);
   void make_launcher(Launch& launch, const Machine& machine);
   void launch_all();
@@ -81,6 +79,7 @@ class LegionTasks : public LoadedTasks {
   std::unique_ptr<Regions> regions_;  // of the memories, then of turns_
   std::vector<Launch> launches_;
   std::vector<int> last_;  // task of each device
+  bool spread_;            // over several processes
   Legion::TraceID trace_ = 0;
 };
 
