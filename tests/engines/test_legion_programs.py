@@ -5,7 +5,6 @@ They print what they joined; each ends in one second or two, or it hangs.
 
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 

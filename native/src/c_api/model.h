@@ -65,7 +65,7 @@ class Model {
   std::vector<Value> pinned_, pinned_gradients_;
   uint64_t version_ = 0;  // of the graph, when the plans were made
   int64_t batch_ = 0;
-  double step_ms_ = 1000;  // unknown: one step fills a slice
+  double step_ms_ = 1000;       // unknown: one step fills a slice
   int32_t ran_ = 0;             // sections on their own that the next ones may build on
   int32_t held_ = 0;            // those whose tensors are still there to be read
   Executable* last_ = nullptr;  // of these
