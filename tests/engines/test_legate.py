@@ -102,6 +102,18 @@ print(describe("machine:legion"))
     assert re.search("runtime: .*, joined", said)
 
 
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_the_example(launcher: str, tmp_path: Path) -> None:
+    code = (ROOT / "examples/python/native/with_cupynumeric.py").read_text()
+    assert "engine legion, Legion's runtime was found" in run_program(code, tmp_path, launcher)
+
+
+def test_the_page_of_docs(tmp_path: Path) -> None:
+    snippets = re.findall(r"```python\n(.*?)```", (ROOT / "docs/legate.md").read_text(), re.S)
+    for snippet in snippets:
+        run_program(snippet, tmp_path)
+
+
 def test_arrays_come_and_go(tmp_path: Path) -> None:
     """Results are of the kind of the data; other values may be of either kind."""
     run_program(
@@ -186,8 +198,8 @@ assert float(cn.abs(result - result[0]).max()) < 1e-5
 @pytest.mark.parametrize("processors", [1, 2])
 @pytest.mark.parametrize("rows", [64, 1 << 14])
 def test_each_sees_what_the_other_did(processors: int, rows: int, tmp_path: Path) -> None:
-    """cuPyNumeric changes data in place, FlexFlow trains and predicts, cuPyNumeric computes with
-    that, and so on; NumPy and the engine "local" do the same."""
+    """cuPyNumeric changes the data in place, FlexFlow trains and predicts, cuPyNumeric computes
+    with that, and so on; NumPy and the engine "local" do the same."""
     run_program(
         START
         + MODEL
