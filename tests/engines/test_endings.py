@@ -185,6 +185,8 @@ def run(ending: Ending, engine: str, launcher: str, script: Path) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        # Who runs the tests in the background may have Ctrl-C ignored, which is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as process:
         try:
             told = ""
