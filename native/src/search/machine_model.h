@@ -1,0 +1,55 @@
+// A machine as the search sees it: how fast its devices compute, and how data gets from one to another. It may be the
+// one at hand or one that only a file tells of.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/machine.h"
+#include "graph/tensor.h"
+
+namespace ff {
+
+// Of a device, for a roofline (Williams, Waterman and Patterson, 2009).
+struct Rates {
+  std::map<DType, double> flops;  // per second, by the type that is computed in
+  double bandwidth = 0;           // of its memory, bytes per second
+  double launch = 0;              // seconds of a call beyond its work
+};
+
+// One direction of a connection. Ends are devices or, after them, switches.
+struct Link {
+  int from = 0, to = 0;
+  double latency = 0;    // seconds
+  double bandwidth = 0;  // bytes per second
+};
+
+class Network {
+ public:
+  Network() = default;
+  // Throws an Error that names the link when an end is not there or a number makes no sense.
+  Network(int devices, int switches, std::vector<Link> links);
+
+  const std::vector<Link>& links() const { return links_; }
+  // The links of the fastest way for a megabyte, by number; none from a device to itself. Throws an Error when there is
+  // no way. Ways are found when first asked for and kept; may be asked by several threads.
+  const std::vector<int>& route(int from, int to) const;
+  double latency(int from, int to) const;    // of all links of the way
+  double bandwidth(int from, int to) const;  // of its narrowest link
+
+ private:
+  int devices_ = 0;
+  std::vector<Link> links_;
+};
+
+struct MachineModel {
+  std::string name;
+  Machine machine;
+  std::vector<Rates> rates;  // by device
+  Network network;
+  // A device moves data while it computes, as GPUs do; otherwise moves take turns with its calls.
+  bool overlap = true;
+};
+
+}  // namespace ff
