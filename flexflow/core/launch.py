@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO
 
@@ -129,7 +129,7 @@ class _Launch:
                 process.wait()
 
 
-def _die_with(parent: int) -> object:
+def _die_with(parent: int) -> Callable[[], None]:
     """What a new process does first: see that it ends when its parent does."""
     libc = ctypes.CDLL(None)
 
