@@ -145,6 +145,14 @@ def test_different_programs_are_refused(before: str, after: str, what: str, tmp_
     assert f"has another {what} than rank 0" in done.stderr, done.stderr
 
 
+def test_too_little_memory_for_what_others_send(tmp_path: Path) -> None:
+    text = MODEL.replace("WIDTH", "1000000")
+    done = run(launched(script(tmp_path, text)), 60, FLEXFLOW_FLAGS="-ll:csize 8")
+    assert done.returncode == 1
+    assert "MiB of Legion's memory" in done.stderr, done.stderr
+    assert "larger -ll:csize" in done.stderr, done.stderr
+
+
 def test_devices_are_shared_evenly(tmp_path: Path) -> None:
     text = MODEL.replace("WIDTH", "3").replace("batch_size=8", "batch_size=8, devices=3")
     done = run(launched(script(tmp_path, text)), 60)

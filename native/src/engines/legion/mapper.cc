@@ -66,6 +66,7 @@ PhysicalInstance Mapper::nearby(MapperContext context, Legion::LogicalRegion reg
   PhysicalInstance instance;
   bool created = false;
   if (!runtime->find_or_create_physical_instance(context, memory_, constraints, {region}, instance, created)) {
+    // Counted before (Copies), so only when others use this memory, too: Legion cannot go on.
     std::cerr << "flexflow: Legion's memory of this process is too small for what other processes send; "
                  "start with a larger -ll:csize\n";
     std::abort();

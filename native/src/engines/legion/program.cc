@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <deque>
 #include <numeric>
+#include <set>
+#include <tuple>
 #include <utility>
 
 #include "base/error.h"
@@ -16,13 +18,6 @@ using Address =
     Legion::FieldAccessor<LEGION_READ_ONLY, char, 1, Legion::coord_t, Realm::AffineAccessor<char, 1, Legion::coord_t>>;
 
 Ends ends(const Range& range) { return {range.lo[0], range.hi[0]}; }
-
-Range whole(size_t bytes) { return {0, static_cast<Legion::coord_t>(bytes) - 1}; }
-
-Legion::LogicalRegion part(const Legion::LogicalPartition& partition, int color) {
-  return Host::get().runtime()->get_logical_subregion_by_color(Host::get().context(), partition,
-                                                               Legion::DomainPoint(color));
-}
 
 // Distinct ranges, in layers that do not overlap within: Legion searches those fast.
 std::vector<std::vector<Range>> layers(std::vector<Range> ranges) {
@@ -43,55 +38,61 @@ std::vector<std::vector<Range>> layers(std::vector<Range> ranges) {
 }  // namespace
 
 Regions::Regions(const std::vector<Piece>& memories) {
+  std::vector<Range> wholes;
+  std::vector<int> used;  // memories, by color
   Legion::coord_t end = 0;
-  for (const Piece& memory : memories) {
+  for (size_t m = 0; m < memories.size(); ++m) {
     begins_.push_back(end);
-    if (!memory.ranges.empty()) end += static_cast<Legion::coord_t>(memory.bytes);
+    if (memories[m].ranges.empty()) continue;
+    used.push_back(static_cast<int>(m));
+    wholes.emplace_back(end, end + static_cast<Legion::coord_t>(memories[m].bytes) - 1);
+    end = wholes.back().hi[0] + 1;
   }
   const Host& host = Host::get();
   const auto space = host.runtime()->create_index_space(host.context(), Range(0, end - 1));
   spaces_.push_back(space);
   region_ = host.runtime()->create_logical_region(host.context(), space, host.bytes());
 
-  std::map<int, Range> wholes;
-  for (size_t m = 0; m < memories.size(); ++m)
-    if (!memories[m].ranges.empty()) wholes[static_cast<int>(m)] = in_region(m, whole(memories[m].bytes));
-  const Legion::LogicalPartition by_memory = divide(region_, wholes);
-  attach(memories, by_memory);
-  for (const auto& [m, range] : wholes) {
-    const Legion::LogicalRegion memory = part(by_memory, m);
-    for (const std::vector<Range>& layer : layers(memories[m].ranges)) {
-      std::map<int, Range> ranges;
-      for (const Range& apart : layer) ranges[static_cast<int>(ranges.size())] = in_region(m, apart);
-      const Legion::LogicalPartition parts = divide(memory, ranges);
-      for (const auto& [color, apart] : ranges) parts_[ends(apart)] = part(parts, color);
+  const std::vector<Legion::LogicalRegion> regions = divide(region_, wholes);
+  attach(memories, used, regions);
+  for (size_t u = 0; u < used.size(); ++u)
+    for (std::vector<Range>& apart : layers(memories[used[u]].ranges)) {
+      for (Range& range : apart) range = in_region(used[u], range);
+      const std::vector<Legion::LogicalRegion> parts = divide(regions[u], apart);
+      for (size_t r = 0; r < apart.size(); ++r) parts_[ends(apart[r])] = parts[r];
     }
-  }
 }
 
-// Ranges, which do not overlap, by color.
-Legion::LogicalPartition Regions::divide(Legion::LogicalRegion whole, const std::map<int, Range>& ranges) {
+// The parts of a region that are ranges, which do not overlap.
+std::vector<Legion::LogicalRegion> Regions::divide(Legion::LogicalRegion whole, const std::vector<Range>& ranges) {
   Legion::Runtime* const runtime = Host::get().runtime();
   const Legion::Context context = Host::get().context();
   std::map<Legion::Point<1>, Legion::DomainT<1>> domains;
-  for (const auto& [color, range] : ranges) domains[color] = Legion::DomainT<1>(range);
-  const auto colors = runtime->create_index_space(context, Range(0, ranges.rbegin()->first));
+  for (const Range& range : ranges) domains[static_cast<Legion::coord_t>(domains.size())] = Legion::DomainT<1>(range);
+  const auto colors = runtime->create_index_space(context, Range(0, static_cast<Legion::coord_t>(ranges.size()) - 1));
   spaces_.push_back(colors);
   const auto cut =
       runtime->create_partition_by_domain(context, Legion::IndexSpaceT<1>(whole.get_index_space()), domains,
                                           Legion::IndexSpaceT<1>(colors), false, LEGION_DISJOINT_INCOMPLETE_KIND);
-  return runtime->get_logical_partition(context, whole, cut);
+  const Legion::LogicalPartition partition = runtime->get_logical_partition(context, whole, cut);
+  std::vector<Legion::LogicalRegion> parts;
+  for (size_t r = 0; r < ranges.size(); ++r)
+    parts.push_back(runtime->get_logical_subregion_by_color(context, partition,
+                                                            Legion::DomainPoint(static_cast<Legion::coord_t>(r))));
+  return parts;
 }
 
-void Regions::attach(const std::vector<Piece>& memories, const Legion::LogicalPartition& by_memory) {
+void Regions::attach(const std::vector<Piece>& memories, const std::vector<int>& used,
+                     const std::vector<Legion::LogicalRegion>& regions) {
   std::deque<Realm::ExternalMemoryResource> resources;
   Legion::IndexAttachLauncher launcher(LEGION_EXTERNAL_INSTANCE, region_, false);
   launcher.initialize_constraints(true, true, {Host::kByte});
   launcher.privilege_fields.insert(Host::kByte);
-  for (size_t m = 0; m < memories.size(); ++m) {
-    if (memories[m].data == nullptr || memories[m].ranges.empty()) continue;
-    resources.emplace_back(memories[m].data, memories[m].bytes);
-    launcher.add_external_resource(part(by_memory, static_cast<int>(m)), &resources.back());
+  for (size_t u = 0; u < used.size(); ++u) {
+    const Piece& memory = memories[used[u]];
+    if (memory.data == nullptr) continue;
+    resources.emplace_back(memory.data, memory.bytes);
+    launcher.add_external_resource(regions[u], &resources.back());
   }
   attached_ = Host::get().runtime()->attach_external_resources(Host::get().context(), launcher);
 }
@@ -132,6 +133,7 @@ Program::Program(TaskProgram program, const Machine& machine)
     join_uses(launches_[t]);
     last_[program_.tasks[t].device] = static_cast<int>(t);
   }
+  copies_ = std::make_unique<Copies>(copied(machine));
   make_regions(machine);
   for (Launch& launch : launches_) make_launcher(launch, machine);
   trace_ = Host::get().runtime()->generate_dynamic_trace_id();
@@ -179,6 +181,21 @@ void Program::join_uses(Launch& launch) {
     }
     launch.piece_of[u] = static_cast<int>(launch.pieces.size()) - 1;
   }
+}
+
+// By process, the bytes that its tasks use of other processes.
+std::map<int, size_t> Program::copied(const Machine& machine) const {
+  const auto node = [&](int device) { return machine.devices[device].node; };
+  std::set<std::tuple<int, int, Ends>> pieces;
+  std::map<int, size_t> bytes;
+  for (const Launch& launch : launches_) {
+    const int here = node(program_.tasks[launch.task].device);
+    for (const Piece& piece : launch.pieces)
+      if (node(program_.memories[piece.memory].device) != here &&
+          pieces.emplace(here, piece.memory, ends(piece.range)).second)
+        bytes[here] += piece.range.volume();
+  }
+  return bytes;
 }
 
 void Program::make_regions(const Machine& machine) {

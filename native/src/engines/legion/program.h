@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engines/legion/copies.h"
 #include "engines/tasks.h"
 
 namespace ff::legion {
@@ -36,8 +37,9 @@ class Regions {
 
  private:
   Range in_region(int memory, const Range& range) const;
-  Legion::LogicalPartition divide(Legion::LogicalRegion whole, const std::map<int, Range>& ranges);
-  void attach(const std::vector<Piece>& memories, const Legion::LogicalPartition& by_memory);
+  std::vector<Legion::LogicalRegion> divide(Legion::LogicalRegion whole, const std::vector<Range>& ranges);
+  void attach(const std::vector<Piece>& memories, const std::vector<int>& used,
+              const std::vector<Legion::LogicalRegion>& regions);
 
   std::vector<Legion::coord_t> begins_;
   std::vector<Legion::IndexSpace> spaces_;
@@ -75,13 +77,15 @@ class Program {
 
   int add_gates(const Machine& machine);
   void join_uses(Launch& launch);
+  std::map<int, size_t> copied(const Machine& machine) const;
   void make_regions(const Machine& machine);
   void make_launcher(Launch& launch, const Machine& machine);
   void execute(const Launch& launch, const std::vector<Legion::PhysicalRegion>& regions) const;
 
   TaskProgram program_;
-  int gates_;                         // tasks before those that were given
-  std::vector<char> turns_;           // by device, a byte that each of its tasks writes: it keeps them in order
+  int gates_;                // tasks before those that were given
+  std::vector<char> turns_;  // by device, a byte that each of its tasks writes: it keeps them in order
+  std::unique_ptr<Copies> copies_;
   std::unique_ptr<Regions> regions_;  // of the memories, then of turns_
   std::vector<Launch> launches_;
   std::vector<int> last_;  // task of each device
