@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -32,11 +32,12 @@ class Worker:
         arguments: list[str],
         threads: int,
         settings: Mapping[str, str] = MappingProxyType({}),
+        prefix: Sequence[str] = (),  # Python's arguments before the script
     ) -> None:
         counts = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
         environment = {**os.environ, **counts, **settings}
         self.process = subprocess.Popen(
-            [sys.executable, script, "--worker", *arguments],
+            [sys.executable, *prefix, script, "--worker", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -97,15 +98,25 @@ def serve(
     """
     for line in sys.stdin:
         what, value = json.loads(line)
-        if what == "losses":
-            answer: Any = losses(value)
-        elif what == "block":  # milliseconds per step
-            start = time.perf_counter()
-            epochs(value)
-            answer = (time.perf_counter() - start) * 1e3 / (value * epoch_steps)
-        else:
-            answer = {"peak": peak_mb() - imported_mb, "steps": epoch_steps}[what]
-        print(json.dumps(answer), flush=True)
+        print(json.dumps(answer(what, value, losses, epochs, epoch_steps, imported_mb)), flush=True)
+
+
+def answer(
+    what: str,
+    value: int,
+    losses: Callable[[int], list[float]],
+    epochs: Callable[[int], None],
+    epoch_steps: int,
+    imported_mb: float,
+) -> Any:
+    """The answer to one request; see :func:`serve`."""
+    if what == "losses":
+        return losses(value)
+    if what == "block":  # milliseconds per step
+        start = time.perf_counter()
+        epochs(value)
+        return (time.perf_counter() - start) * 1e3 / (value * epoch_steps)
+    return {"peak": peak_mb() - imported_mb, "steps": epoch_steps}[what]
 
 
 def compare(workers: dict[str, Worker], ours: str, rounds: int) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from flexflow.core.metrics import PerfMetrics
 from flexflow.core.model import FFModel
 from flexflow.core.optimizers import AdamOptimizer, Optimizer, SGDOptimizer
 from flexflow.core.placement import Placement
+from flexflow.core.ranks import rank, ranks
 from flexflow.core.regularizers import L1Regularizer, L2Regularizer, Regularizer
 from flexflow.core.schedules import (
     CosineDecay,
@@ -103,5 +104,7 @@ __all__ = [
     "enum_to_str",
     "get_datatype_size",
     "int_to_enum",
+    "rank",
+    "ranks",
     "str_to_enum",
 ]

@@ -18,7 +18,7 @@ from ctypes import (
 from typing import Any
 
 # Of all that follows; the library carries it too, so that one of another interface is refused.
-DIGEST = "2f247e2b4ed2022e"
+DIGEST = "a467cf76cdd8a92e"
 
 ff_handle = c_uint64
 ff_tensor = c_int64
@@ -137,6 +137,7 @@ FUNCTIONS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "ff_metrics_read": ((ff_handle, POINTER(c_double), POINTER(c_size_t), POINTER(c_char_p),), ff_status),
     "ff_metrics_reset": ((ff_handle,), ff_status),
     "ff_model_text": ((ff_handle, c_char_p, c_int32, POINTER(c_char_p),), ff_status),
+    "ff_agree": ((ff_handle, POINTER(c_int64),), ff_status),
     "ff_profile": ((ff_handle, c_int32,), ff_status),
 }
 

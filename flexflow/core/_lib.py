@@ -150,8 +150,9 @@ def describe(what: str) -> str:
 
     Args:
         what: "version", "build", "abi", "options", "engines", "engine" (the default one),
-            "runtime" (of Legion: "none", "started" by FlexFlow, "found" running), "devices", "cpu",
-            "ops", "op:NAME" or "machine:ENGINE", which starts the runtime under that engine.
+            "runtime" (of Legion: "none", "started" by FlexFlow, "found" running), "ranks" (the
+            number of this process and how many there are), "devices", "cpu", "ops", "op:NAME" or
+            "machine:ENGINE", which starts the runtime under that engine.
 
     Raises:
         ValueError: there is no such topic.

@@ -6,9 +6,7 @@ import ctypes
 import errno
 import json
 import os
-import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +17,7 @@ from flexflow.core._lib import call
 from flexflow.core.arrays import numpy_storage, view
 from flexflow.core.checks import integer, need_file, shown, some
 from flexflow.core.dataloader import SingleDataLoader
+from flexflow.core.files import replacing
 from flexflow.core.types import DataType
 
 if TYPE_CHECKING:
@@ -47,7 +46,17 @@ def save(
         array = np.empty(dims, numpy_storage(data_type))
         call("ff_state_read", model.graph_handle, name.encode(), view(array, data_type))
         arrays[_STATE + name] = array
-    _write(Path(os.path.realpath(path)), arrays)
+    failure = None
+    if model.ffconfig.rank == 0:
+        try:
+            _write(Path(os.path.realpath(path)), arrays)
+        except OSError as error:
+            failure = error
+    # The other ranks go on when the file is there.
+    if model.agree(failure is not None):
+        raise failure or OSError(
+            errno.EIO, "rank 0 could not write the checkpoint", os.fspath(path)
+        )
 
 
 def load(model: FFModel, path: str | os.PathLike[str], loaders: Sequence[SingleDataLoader]) -> int:
@@ -157,25 +166,11 @@ def _complete(head: Any) -> dict[str, Any]:
 
 # ---- the file ----
 def _write(target: Path, arrays: dict[str, Any]) -> None:
-    """All of it or nothing, whenever the process or the machine stops."""
     if target.exists() and not (target.is_file() or target.is_dir()):
         # Replaced like a file, /dev/null would be gone for all programs.
         raise OSError(errno.EINVAL, "is a device or the like; expected a file's name", str(target))
-    beside = target.with_name(f".{target.name}.{os.getpid()}.{threading.get_native_id()}.tmp")
-    try:
-        with open(beside, "wb") as file:
-            np.savez(file, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, target)
-    finally:
-        beside.unlink(missing_ok=True)
-    with suppress(OSError):  # some file systems sync no folders; the file is whole all the same
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    with replacing(target) as file:
+        np.savez(file, **arrays)
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

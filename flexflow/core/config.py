@@ -16,6 +16,7 @@ from flexflow.core.checks import MOST_INT64, boolean, integer, real, shown
 from flexflow.core.flags import FLAGS, REFUSED, near_miss, value_of, words_of
 from flexflow.core.guard import did_you_mean
 from flexflow.core.machine import RUNTIMES, Machine, machine_of
+from flexflow.core.ranks import rank, ranks
 
 # Read by the search for a strategy, which this version lacks; strategies in files are taken.
 _SEARCH = frozenset(
@@ -65,7 +66,8 @@ class FFConfig:
         print_freq (``-p``): ``fit`` prints a line after every so many steps; 0: once an epoch.
         dataset_path (``-d``, ``--dataset``): for scripts to read.
         devices (``-ll:cpu``): how many devices, each a team of threads, split the work: by samples,
-            unless ``compile`` or ``--import-strategy`` give a strategy.
+            unless ``compile`` or ``--import-strategy`` give a strategy. With several ranks these
+            are the devices of all of them, of which each has as many; the flag is per rank.
         threads (``--threads``): threads of each device, at most 1024; 0: cores / devices.
         shared_memory (``--shared-memory``): devices of one process read each other's memory: they
             hold one copy of a weight and copy little; False: they copy all that they exchange, as
@@ -142,6 +144,7 @@ class FFConfig:
         self._explicit = frozenset(fields)
         self._given: set[str] = set(fields)
         self._line_flags: list[str] = []
+        self._devices_per_rank = 1  # as the flag says
         self._trace: int | None = None
         self._seed_taken = False
         for name, value in fields.items():
@@ -178,6 +181,8 @@ class FFConfig:
             self._take("engine", os.environ["FLEXFLOW_ENGINE"])
         self._read(_flags_of_environment())
         self._read(sys.argv[1:])
+        if "devices" not in self._explicit:
+            self.devices = self._devices_per_rank * self.ranks
 
     def _read(self, arguments: Sequence[str]) -> None:
         for flag, text, ours, runtimes in words_of(arguments):
@@ -223,6 +228,8 @@ class FFConfig:
             _warn_once(f"FFConfig: {message}; ignored")
             return
         self._take(field, value)
+        if field == "devices":
+            self._devices_per_rank = value
 
     def _take(self, field: str, value: Any) -> None:
         self._given.add(field)
@@ -242,6 +249,17 @@ class FFConfig:
             )
 
     # ---- the machine ----
+    @property
+    def rank(self) -> int:
+        """The number of this process among those that run models of this configuration together;
+        0 under an engine of one process, such as "local"."""
+        return rank() if self.ranks > 1 else 0
+
+    @property
+    def ranks(self) -> int:
+        """How many processes run models of this configuration together."""
+        return 1 if self.engine and self.engine not in RUNTIMES else ranks()
+
     @property
     def workers_per_node(self) -> int:
         """How many devices a node has. An engine over a runtime is asked, which starts it."""
@@ -271,7 +289,12 @@ class FFConfig:
             while "-ll:cpu" in words:
                 at = words.index("-ll:cpu")
                 del words[at : at + 2]
-            words += ["-ll:cpu", str(self.devices)]
+            if self.devices % self.ranks:
+                raise ValueError(
+                    f"FFConfig.devices is {self.devices} for {self.ranks} ranks; expected a "
+                    "multiple of that, since each rank has as many devices"
+                )
+            words += ["-ll:cpu", str(self.devices // self.ranks)]
         return words
 
     def _runtimes_machine(self) -> Machine | None:

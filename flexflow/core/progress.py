@@ -8,14 +8,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from flexflow.core.ranks import rank
+
 _WIDTH = 30
 
 
 def say(text: str) -> None:
-    """Print a line. Where the output takes none, such as a closed pipe, the program goes on."""
+    """Print a line, on rank 0. Where the output takes none, such as a closed pipe, the program goes
+    on."""
+    if rank():
+        return
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     with suppress(OSError, ValueError):
-        print(text.encode(encoding, "backslashreplace").decode(encoding), flush=True)
+        # In one piece, also where Python does not buffer: ranks share an output.
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+        sys.stdout.flush()
 
 
 class ProgressBar:
@@ -37,7 +44,7 @@ class ProgressBar:
         self._start = time.perf_counter()
         self._bar: Any = None
         with self._drawing():
-            if verbose == 1 and sys.stdout.isatty():
+            if verbose == 1 and sys.stdout.isatty() and not rank():
                 self._bar = _make_bar(title, total)
 
     def update(self, position: int, steps: int, text: str) -> None:

@@ -118,6 +118,20 @@ class RunningModel(CompiledModel):
         totals = dict(zip((names.value or b"").decode().split(","), values))
         return PerfMetrics(totals, self._metrics)
 
+    def agree(self, value: int) -> int:
+        """With several ranks, the value of rank 0 in all of them, when all have called this: what a
+        clock or the world outside decides, such as when to stop, is then decided once.
+
+        Args:
+            value: an integer of 64 bits, or a truth value.
+
+        Raises:
+            FlexFlowError: not compiled.
+        """
+        agreed = ctypes.c_int64(integer(int(value), "agree: value"))
+        call("ff_agree", self._need_compiled("agree"), ctypes.byref(agreed))
+        return agreed.value
+
     # ---- changes on the way ----
     def recompile_on_condition(
         self, trigger: Callable[[FFModel], bool] | None, alter: Callable[[FFModel], Any] | None

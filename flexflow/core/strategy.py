@@ -14,8 +14,10 @@ from flexflow.core._lib import attributes, text
 from flexflow.core.binding import Binding, matches, stages_of
 from flexflow.core.checks import integer, integers, need_file, shown, some, told_by
 from flexflow.core.drawing import Layout, dot, line_of
+from flexflow.core.files import replacing
 from flexflow.core.guard import did_you_mean
 from flexflow.core.placement import MOST, Placement, indices_of, resolve
+from flexflow.core.ranks import ranks
 from flexflow.core.values import GraphValues
 
 if TYPE_CHECKING:
@@ -241,11 +243,16 @@ class Strategy:
         return strategy
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the strategy as JSON, one operator a line."""
+        """Write the strategy as JSON, one operator a line. Several ranks may do so together."""
         values = self.to_json()
         lines = ",\n    ".join(json.dumps(entry) for entry in values.pop("ops"))
         head = json.dumps(values, indent=2)[:-2]
-        Path(path).write_text(f'{head},\n  "ops": [\n    {lines}\n  ]\n}}\n')
+        text = f'{head},\n  "ops": [\n    {lines}\n  ]\n}}\n'
+        if ranks() == 1:
+            Path(path).write_text(text)
+            return
+        with replacing(Path(os.path.realpath(path))) as file:
+            file.write(text.encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Strategy:
@@ -460,7 +467,9 @@ def strategy_options(
         strategy._layout(bound, model)  # what cannot be split so is then told with the file's name
     if config.export_strategy_file:
         bound.save(config.export_strategy_file)
-    return {"devices": max(strategy.devices, config.devices), **bound_options(bound, model)}
+    devices = max(strategy.devices, config.devices)
+    devices += -devices % config.ranks  # each has as many
+    return {"devices": devices, **bound_options(bound, model)}
 
 
 def bound_options(bound: Strategy, model: FFModel) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from numbers import Real
 
+from flexflow.core.ranks import rank
+
 _WIDTH = 20
 _PLAIN = str.maketrans("━─", "=-")
 
@@ -46,6 +48,8 @@ class Progbar:
             self._print(f"{self._step}/{self.target} -{text}", "\n")
 
     def _print(self, line: str, end: str) -> None:
+        if rank():
+            return
         back = "\r" if self._width else ""
         with suppress(AttributeError, OSError, ValueError):  # no output, or a closed one
             sys.stdout.write(_encodable(back + line.ljust(self._width) + end))

@@ -107,13 +107,15 @@ typedef struct ff_progress {
 /* ---- library ---- */
 FF_API const char* ff_last_error(void);
 /* what: "version", "build", "abi" (a digest of this interface), "options", "engines", "engine" (the one that a compile
- * takes which names none), "runtime" (of Legion: "none", "started" here, "found" running), "devices", "cpu", "ops",
- * "op:NAME" (its documentation, attributes and rules, one "key: value" a line), or "machine:ENGINE" (the machine of an
- * engine, whose runtime is started or joined for it: lines "nodes: N" and "devices: N", then others for people; flags
- * of the runtime follow the name, one a line). */
+ * takes which names none), "runtime" (of Legion: "none", "started" here, "found" running), "ranks" (the number of this
+ * process and how many run the program, as "0 1"), "devices", "cpu", "ops", "op:NAME" (its documentation, attributes
+ * and rules, one "key: value" a line), or "machine:ENGINE" (the machine of an engine, whose runtime is started or
+ * joined for it: lines "nodes: N" and "devices: N", then others for people; flags of the runtime follow the name, one
+ * a line). */
 FF_API ff_status ff_describe(const char* what, const char** text);
 /* Leave and end the runtimes that engines have started or joined, as happens by itself when the process ends. Where the
- * program is a task of such a runtime, call it when the task ends. Models on these engines cannot run any more. */
+ * program is a task of such a runtime, call it when the task ends. Models on these engines cannot run any more. Does
+ * nothing where several ranks run the program: they end together, when their processes do. */
 FF_API ff_status ff_close_runtimes(void);
 /* Close any handle. Closing one twice is an FF_ERROR_STATE. */
 FF_API ff_status ff_close(ff_handle handle);
@@ -217,6 +219,9 @@ FF_API ff_status ff_metrics_read(ff_handle model, double* values, size_t* n, con
 FF_API ff_status ff_metrics_reset(ff_handle model);
 /* The plan that a run of these sections follows, as text; what = "plan" | "memory" | "graph" | "profile". */
 FF_API ff_status ff_model_text(ff_handle model, const char* what, int32_t sections, const char** text);
+/* In a program of several processes: value becomes what it is in the first one, when all have called this; alone it
+ * stays as it is. */
+FF_API ff_status ff_agree(ff_handle model, int64_t* value);
 /* Time each step of the plan while on; read with ff_model_text(model, "profile", ...). */
 FF_API ff_status ff_profile(ff_handle model, int32_t on);
 

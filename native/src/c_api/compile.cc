@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "base/ranks.h"
 #include "c_api/model.h"
 #include "c_api/objects.h"
 #include "c_api/options.h"
@@ -110,7 +111,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-std::string default_engine() { return runtime_is_up() ? "legion" : "local"; }
+std::string default_engine() { return ranks().count > 1 || runtime_is_up() ? "legion" : "local"; }
 
 }  // namespace ff::c_api
 

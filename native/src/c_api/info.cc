@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/ranks.h"
 #include "build_info.h"
 #include "c_api/objects.h"
 #include "c_api/options.h"
@@ -39,9 +40,9 @@ std::string machine_text(const std::string& what) {
   std::vector<std::string> flags = lines_of(what);
   const std::string name = flags.empty() ? "" : flags.front();
   if (!flags.empty()) flags.erase(flags.begin());
-  EngineConfig config{.flags = flags};
+  EngineConfig config{.devices = ranks().count, .flags = flags};
   for (size_t i = 0; i + 1 < flags.size(); ++i)
-    if (flags[i] == "-ll:cpu") config.devices = std::max(1, std::atoi(flags[i + 1].c_str()));
+    if (flags[i] == "-ll:cpu") config.devices = std::max(1, std::atoi(flags[i + 1].c_str())) * ranks().count;
   const auto engine = make_engine(name, config);
   const Machine machine = engine->machine();
   std::set<int> nodes;
@@ -85,6 +86,7 @@ std::string describe(const std::string& what) {
   if (what == "engines") return join(engine_names());
   if (what == "engine") return default_engine();
   if (what == "runtime") return runtime_is_ours() ? "started" : runtime_is_up() ? "found" : "none";
+  if (what == "ranks") return cat(ranks().rank, " ", ranks().count);
   if (what == "devices") return devices_text();
   if (what.rfind("machine:", 0) == 0) return machine_text(what.substr(8));
   if (what == "cpu") return describe_cpu();
@@ -96,7 +98,8 @@ std::string describe(const std::string& what) {
   if (what.rfind("op:", 0) == 0)
     return op_text(op_def(what.substr(3))) + "kernels: " + join(kernel_devices(what.substr(3))) + "\n";
   bad_value("cannot describe \"", what,
-            "\"; expected version, build, abi, options, engines, engine, runtime, devices, machine:ENGINE, cpu, ops or "
+            "\"; expected version, build, abi, options, engines, engine, runtime, ranks, devices, machine:ENGINE, cpu, "
+            "ops or "
             "op:NAME");
 }
 

@@ -37,7 +37,7 @@ Model::Model(std::shared_ptr<GraphObject> owner, CompileSpec spec, bool training
       engine_(std::move(engine)),
       machine_(engine_->machine()),
       batch_(batch_size(owner_->graph)) {
-  owner_->state.share(engine_->processes());
+  share_state();
 }
 
 int32_t Model::widest() const {
@@ -77,7 +77,12 @@ void Model::move_to(Strategy strategy, std::unique_ptr<Engine> engine) {
   spec_ = std::move(spec);
   engine_ = std::move(engine);
   machine_ = engine_->machine();
-  owner_->state.share(engine_->processes());
+  share_state();
+}
+
+void Model::share_state() {
+  owner_->state.share(processes());
+  if (processes() != nullptr) require_same(*processes(), static_cast<uint64_t>(owner_->seed), "seed");
 }
 
 void Model::drop_plans() {

@@ -46,6 +46,7 @@ class Model {
 
  private:
   void check_fit(const CompileSpec& spec, const Machine& machine) const;
+  void share_state();
   void drop_plans();
   // The plan of a step, made but not loaded.
   std::shared_ptr<const Plan> plan(const StepSpec& step);

@@ -51,9 +51,10 @@ Dataset& begun(DatasetObject& object) {
 }
 
 // Clocks differ, so several processes make as many steps as the first one thinks to fill a slice.
-int64_t agreed_steps(Model& model, int64_t max_steps, double slice_ms) {
+int64_t agreed_steps(Model& model, const Dataset& data, int64_t max_steps, double slice_ms) {
   const auto processes = model.processes();
   if (processes == nullptr) return max_steps;
+  require_same(*processes, data.digest(), "data set");
   int64_t steps = max_steps;
   if (slice_ms > 0) steps = std::clamp<int64_t>(static_cast<int64_t>(slice_ms / model.step_ms()), 1, max_steps);
   processes->broadcast(0, &steps, sizeof(steps));
@@ -64,7 +65,7 @@ void run_epoch(Model& model, int32_t sections, Dataset& data, int64_t max_steps,
                const ff_array* predictions, ff_progress& progress) {
   using Clock = std::chrono::steady_clock;
   const bool alone = model.processes() == nullptr;
-  max_steps = agreed_steps(model, max_steps, slice_ms);
+  max_steps = agreed_steps(model, data, max_steps, slice_ms);
   const auto start = Clock::now();
   const auto milliseconds = [&] { return std::chrono::duration<double, std::milli>(Clock::now() - start).count(); };
   while (progress.steps < max_steps) {
@@ -231,6 +232,15 @@ ff_status ff_model_text(ff_handle model, const char* what, int32_t sections, con
     const auto object = model_of(model);
     const std::lock_guard lock(object->owner().mutex);
     *text = lend(object->text(&required(what, "what"), sections));
+  });
+}
+
+ff_status ff_agree(ff_handle model, int64_t* value) {
+  return guarded([&] {
+    required(value, "value");
+    const auto object = model_of(model);
+    const std::lock_guard lock(object->owner().mutex);
+    if (const auto processes = object->processes()) processes->broadcast(0, value, sizeof(*value));
   });
 }
 

@@ -1,7 +1,10 @@
 #include "data/dataset.h"
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -62,5 +65,20 @@ void Dataset::gather(size_t column, void* to) const {
 }
 
 void Dataset::advance() { position_ += next_rows(); }
+
+uint64_t Dataset::digest() const {
+  constexpr int64_t kRows = 16;
+  constexpr size_t kBytes = 256;  // of a row
+  std::string seen = cat(size_, " ", batch_, " ", position_, " ", drop_last_);
+  for (int64_t i = 0; i < std::min(kRows, size_); ++i) {
+    const int64_t at = i * size_ / kRows % size_;
+    const auto row = static_cast<size_t>(order_.empty() ? at : order_[static_cast<size_t>(at)]);
+    for (const Column& column : columns_) {
+      const size_t bytes = column.type.bytes() / static_cast<size_t>(size_);
+      seen.append(static_cast<const char*>(column.data) + row * bytes, std::min(bytes, kBytes));
+    }
+  }
+  return std::hash<std::string>()(seen);
+}
 
 }  // namespace ff

@@ -32,6 +32,8 @@ class Dataset {
   // Copy the rows of the next batch of a column.
   void gather(size_t column, void* to) const;
   void advance();
+  // Of sizes, order and some of the data: differs, most likely, for what is not the same.
+  uint64_t digest() const;
 
  private:
   std::vector<Column> columns_;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/ranks.h"
 #include "build_info.h"
 
 namespace ff {
@@ -143,6 +144,8 @@ const TaskPlugin& find_plugin(const std::string& name) {
     fail(ErrorKind::state, "this process runs Legion ", running.version, " (", running.path, "), and ", path,
          " was built for Legion ", version, "; ", kHelp);
   provide_driver();
+  // Libraries of a network read it while they are loaded; warnings about their own versions help nobody.
+  if (ranks().count > 1) setenv("UCX_LOG_LEVEL", "error", 0);
   started_here = running.path.empty();
   return *(loaded[name] = &load_plugin(path));
 }

@@ -11,6 +11,19 @@
 
 namespace ff {
 
+void require_same(Processes& processes, uint64_t value, const std::string& what) {
+  const Machine machine = processes.machine();
+  std::map<int, uint64_t> values;  // by node
+  for (size_t d = 0; d < machine.devices.size(); ++d) {
+    const auto [it, first] = values.try_emplace(machine.devices[d].node, value);
+    if (first) processes.broadcast(static_cast<int>(d), &it->second, sizeof(value));
+  }
+  for (const auto& [node, theirs] : values)
+    if (theirs != values.begin()->second)
+      fail(ErrorKind::state, "rank ", node, " has another ", what, " than rank 0; all ranks must run the same script ",
+           "with the same models, options, seeds and data, and make the same calls in one order");
+}
+
 Memory::Memory(size_t bytes) : size_(bytes) {
   constexpr size_t kAlignment = 64, kHugePage = 2 << 20;
   const bool huge = bytes >= 2 * kHugePage;

@@ -38,6 +38,8 @@ class Processes {
   // From the process of a device into the same memory of all others. All processes make the same calls in one order.
   virtual void broadcast(int device, void* data, size_t bytes) = 0;
 };
+// Throws an Error, in all processes, unless they have the same value.
+void require_same(Processes& processes, uint64_t value, const std::string& what);
 
 class State {
  public:

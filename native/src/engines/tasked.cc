@@ -47,6 +47,13 @@ bool is_spread(const Machine& machine) {
                      [&](const Device& device) { return device.node != machine.devices[0].node; });
 }
 
+// Of all that processes must have in common to run a plan together.
+uint64_t digest(const Plan& plan) {
+  std::string text = to_string(plan);
+  for (const Buffer& buffer : plan.buffers) text += to_string(buffer.initializer);
+  return std::hash<std::string>()(text);
+}
+
 class TaskedExecutable : public Executable {
  public:
   TaskedExecutable(std::shared_ptr<const Plan> plan, State& state, std::shared_ptr<Arenas> arenas,
@@ -128,6 +135,7 @@ TaskedEngine::TaskedEngine(std::shared_ptr<TaskRuntime> runtime)
 std::shared_ptr<Processes> TaskedEngine::processes() const { return is_spread(machine_) ? runtime_ : nullptr; }
 
 std::unique_ptr<Executable> TaskedEngine::load(std::shared_ptr<const Plan> plan, State& state) {
+  if (is_spread(machine_)) require_same(*runtime_, digest(*plan), "plan");
   return std::make_unique<TaskedExecutable>(std::move(plan), state, arenas_, runtime_);
 }
 

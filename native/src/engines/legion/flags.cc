@@ -10,6 +10,8 @@
 
 #include "base/error.h"
 #include "base/limits.h"
+#include "base/ranks.h"
+#include "engines/legion/network.h"
 
 namespace ff::legion {
 namespace {
@@ -124,14 +126,14 @@ std::vector<std::string> command_line(const EngineConfig& config) {
     line.push_back(flag);
     if (!value.empty()) line.push_back(value);
   };
-  unless_said("-ll:cpu", std::to_string(std::clamp<int64_t>(config.devices, 1, kProcessors / 2)));
+  unless_said("-ll:cpu", std::to_string(std::clamp<int64_t>(config.devices / ranks().count, 1, kProcessors / 2)));
   unless_said("-ll:util", "1");
   unless_said("-ll:csize", std::to_string(std::min<int64_t>(512, memory_limit() >> 21)));
   // Kernels, and what oneDNN compiles, run on the stacks of tasks.
   unless_said("-ll:stacksize", "8");
-  unless_said("-ll:networks", "none");
-  // What Realm says about a driver that is not there is nothing that a user must know.
-  unless_said("-level", "gpu=6");
+  if (const char* network = network_of(ranks().count)) unless_said("-ll:networks", network);
+  // Not what Realm says about a driver that is not there, nor Legion's hints to its own developers.
+  unless_said("-level", "gpu=6,legion=5");
   // Legion's automatic traces beside explicit ones give wrong numbers, and long traces are slow without the other.
   unless_said("-lg:no_auto_tracing", "");
   unless_said("-lg:inline_transitive_reduction", "");

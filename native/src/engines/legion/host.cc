@@ -2,12 +2,14 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "base/error.h"
 #include "engines/legion/flags.h"
 #include "engines/legion/legate.h"
 #include "engines/legion/mapper.h"
+#include "engines/legion/network.h"
 #include "engines/legion/program.h"
 
 namespace ff::legion {
@@ -23,8 +25,11 @@ void register_all(Legion::Machine machine, Legion::Runtime* runtime, const std::
   registrar.global_registration = false;  // every process of the program comes here by itself
   const Legion::VariantID variant = runtime->register_task_variant<run_task>(registrar);
   const Legion::MapperID mapper = runtime->generate_library_mapper_ids(kLibrary, 1);
+  const Legion::ShardingID placement = runtime->generate_library_sharding_ids(kLibrary, 1);
+  runtime->register_sharding_functor(placement, new Placement, true);
   for (const Legion::Processor processor : processors)
-    runtime->add_mapper(mapper, new Mapper(runtime->get_mapper_runtime(), machine, processor, variant), processor);
+    runtime->add_mapper(mapper, new Mapper(runtime->get_mapper_runtime(), machine, processor, variant, placement),
+                        processor);
 }
 
 }  // namespace
@@ -51,7 +56,7 @@ void Host::open(const EngineConfig& config) {
   process_ = getpid();
   owner_->call([this] { begin(); });
   leave_with_caller();
-  std::atexit([] { get().close(); });
+  on_exit([](int status, void*) { get().close_with(status); }, nullptr);
 }
 
 void Host::start(const std::vector<std::string>& line) {
@@ -59,6 +64,7 @@ void Host::start(const std::vector<std::string>& line) {
   // that this one starts have cores of their own.
   const bool ours = std::getenv(kCoreMap) == nullptr;
   if (ours) setenv(kCoreMap, "d=1,c=64,h=1,f=1", 1);
+  set_up_network();
   std::vector<char*> words;
   for (const std::string& word : line) words.push_back(const_cast<char*>(word.c_str()));
   int count = static_cast<int>(words.size());
@@ -73,8 +79,7 @@ void Host::begin() {
   Legion::Runtime::perform_registration_callback(register_all, false);
   task_ = runtime_->generate_library_task_ids(kLibrary, 2);
   mapper_ = runtime_->generate_library_mapper_ids(kLibrary, 1);
-  const bool replicable = Legion::Machine::get_machine().get_address_space_count() > 1;
-  context_ = runtime_->begin_implicit_task(task_ + 1, mapper_, Legion::Processor::LOC_PROC, "flexflow", replicable);
+  context_ = runtime_->begin_implicit_task(task_ + 1, mapper_, Legion::Processor::LOC_PROC, "flexflow", several());
   bytes_ = runtime_->create_field_space(context_);
   runtime_->create_field_allocator(context_, bytes_).allocate_field(1, kByte);
 }
@@ -93,6 +98,8 @@ void Host::leave_with_caller() {
   }).detach();
 }
 
+bool Host::several() const { return Legion::Machine::get_machine().get_address_space_count() > 1; }
+
 bool Host::alive() const { return process_ == getpid() && !ended_; }
 
 void Host::expect_alive() const {
@@ -108,6 +115,19 @@ void Host::call(const std::function<void()>& job) {
 }
 
 void Host::close() {
+  if (!(started_ && several())) end();
+}
+
+void Host::close_with(int status) {
+  // The other processes are not at their end, and would have to be for an orderly one.
+  if (status != 0 && alive() && several()) {
+    std::fflush(nullptr);
+    _exit(status);
+  }
+  end();
+}
+
+void Host::end() {
   if (process_ != getpid() || ended_.exchange(true)) return;
   owner_->end([this] { runtime_->finish_implicit_task(context_); });
   if (started_) Legion::Runtime::wait_for_shutdown();

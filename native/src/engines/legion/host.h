@@ -22,7 +22,8 @@ class Host {
 
   // Start or join, once. Throws an Error when it has ended, when flags come too late or are wrong.
   void open(const EngineConfig& config);
-  // Finish our part of the runtime, and the runtime itself when we started it.
+  // Finish our part of the runtime, and the runtime itself when we started it; with several processes this is for the
+  // end of the process, which knows whether it failed.
   void close();
 
   // Whether calls are still possible: not after the end, and not in a process that was forked.
@@ -31,6 +32,7 @@ class Host {
   void call(const std::function<void()>& job);
 
   bool started() const { return started_; }
+  bool several() const;  // whether several processes run the program
   // For jobs: what calls of Legion need.
   Legion::Runtime* runtime() const { return runtime_; }
   Legion::Context context() const { return context_; }
@@ -46,6 +48,8 @@ class Host {
   void begin();
   void leave_with_caller();
   void expect_alive() const;
+  void close_with(int status);  // of the process
+  void end();
 
   std::mutex mutex_;
   std::atomic<pid_t> process_{0};  // that opened it

@@ -13,7 +13,7 @@ using Legion::Mapping::PhysicalInstance;
 Legion::LayoutConstraintSet plain_bytes() {
   Legion::LayoutConstraintSet constraints;
   constraints.add_constraint(Legion::MemoryConstraint(Legion::Memory::SYSTEM_MEM))
-      .add_constraint(Legion::FieldConstraint({Host::kByte}, true))
+      .add_constraint(Legion::FieldConstraint(std::vector<Legion::FieldID>{Host::kByte}, true))
       .add_constraint(Legion::OrderingConstraint({LEGION_DIM_X, LEGION_DIM_F}, true));
   return constraints;
 }
@@ -21,8 +21,8 @@ Legion::LayoutConstraintSet plain_bytes() {
 }  // namespace
 
 Mapper::Mapper(Legion::Mapping::MapperRuntime* runtime, Legion::Machine machine, Legion::Processor local,
-               Legion::VariantID variant)
-    : DefaultMapper(runtime, machine, local, "flexflow"), variant_(variant) {
+               Legion::VariantID variant, Legion::ShardingID placement)
+    : DefaultMapper(runtime, machine, local, "flexflow"), variant_(variant), placement_(placement) {
   Legion::Machine::ProcessorQuery processors(machine);
   processors.only_kind(Legion::Processor::LOC_PROC).local_address_space();
   processors_.assign(processors.begin(), processors.end());
@@ -38,6 +38,11 @@ void Mapper::select_task_options(MapperContext, const Legion::Task& task, TaskOp
   options.map_locally = true;
   options.valid_instances = true;
   options.memoize = true;
+}
+
+void Mapper::select_sharding_functor(MapperContext, const Legion::Task&, const SelectShardingFunctorInput&,
+                                     SelectShardingFunctorOutput& output) {
+  output.chosen_functor = placement_;
 }
 
 void Mapper::map_task(MapperContext context, const Legion::Task& task, const MapTaskInput& input,
@@ -61,6 +66,7 @@ PhysicalInstance Mapper::nearby(MapperContext context, Legion::LogicalRegion reg
   PhysicalInstance instance;
   bool created = false;
   if (!runtime->find_or_create_physical_instance(context, memory_, constraints, {region}, instance, created)) {
+    // Counted before (Copies), so only when others use this memory, too: Legion cannot go on.
     std::cerr << "flexflow: Legion's memory of this process is too small for what other processes send; "
                  "start with a larger -ll:csize\n";
     std::abort();

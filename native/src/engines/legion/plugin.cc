@@ -1,6 +1,7 @@
 // The entry of the plug-in, and the machine as Realm sees it.
 #include <legion.h>
 #include <omp.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <map>
@@ -10,6 +11,7 @@
 #include "base/error.h"
 #include "base/limits.h"
 #include "build_info.h"
+#include "engines/legion/exchange.h"
 #include "engines/legion/host.h"
 #include "engines/legion/program.h"
 #include "engines/tasks.h"
@@ -56,25 +58,57 @@ std::string memories_text() {
   return join(parts);
 }
 
+int cores_per_device(int devices) {
+  return std::max(1, static_cast<int>(std::max(1u, std::thread::hardware_concurrency())) / devices);
+}
+
+uint64_t this_machine() {
+  char name[256] = {};
+  gethostname(name, sizeof(name) - 1);
+  return std::hash<std::string>()(name);
+}
+
+// Of all that processes must have in common to run a program together.
+uint64_t digest(const TaskProgram& program) {
+  std::ostringstream text;
+  for (const TaskMemory& memory : program.memories)
+    text << memory.name << ' ' << memory.device << ' ' << memory.bytes << '\n';
+  for (const Task& task : program.tasks) {
+    text << task.device << ':';
+    for (const TaskUse& use : task.uses)
+      text << ' ' << use.memory << ' ' << use.begin << ' ' << use.end << ' ' << use.writes;
+    text << '\n';
+  }
+  return std::hash<std::string>()(text.str());
+}
+
 class LegionRuntime : public TaskRuntime {
  public:
-  explicit LegionRuntime(EngineConfig config) : config_(std::move(config)) {
-    if (config_.devices == 0) config_.devices = cpu_processors();
-    if (config_.threads == 0)
-      config_.threads =
-          std::max(1, static_cast<int>(std::max(1u, std::thread::hardware_concurrency())) / config_.devices);
-    config_.threads = std::min(config_.threads, omp_get_thread_limit());
+  explicit LegionRuntime(const EngineConfig& config) {
+    const int processes = exchange_.processes();
+    const int devices = config.devices == 0 ? cpu_processors() : config.devices / processes;
+    if (devices == 0 || (config.devices != 0 && config.devices % processes != 0))
+      bad_value("engine \"legion\" got devices = ", config.devices, " for ", processes,
+                " ranks; expected a multiple of that, since each rank has as many");
+    const std::vector<uint64_t> machines = exchange_.gather(this_machine());
+    const auto neighbours = static_cast<int>(std::count(machines.begin(), machines.end(), machines[exchange_.here()]));
+    const int threads = config.threads == 0 ? cores_per_device(devices * neighbours) : config.threads;
+    const std::vector<uint64_t> counts = exchange_.gather(std::min(threads, omp_get_thread_limit()));
+    const std::vector<uint64_t> memories = exchange_.gather(memory_limit() / (devices * neighbours));
+    for (int r = 0; r < processes; ++r)
+      for (int d = 0; d < devices; ++d)
+        machine_.devices.push_back({.kind = config.device,
+                                    .threads = static_cast<int>(counts[r]),
+                                    .memory = static_cast<int64_t>(memories[r]),
+                                    .node = r,
+                                    .space = config.shared_memory ? r : -1});
+    machine_.node = exchange_.here();
   }
 
-  void broadcast(int, void*, size_t) override {}
-  Machine machine() const override {
-    const Device device{.kind = config_.device,
-                        .threads = config_.threads,
-                        .memory = memory_limit() / config_.devices,
-                        .node = 0,
-                        .space = config_.shared_memory ? 0 : -1};
-    return {std::vector<Device>(static_cast<size_t>(config_.devices), device)};
+  void broadcast(int device, void* data, size_t bytes) override {
+    exchange_.broadcast(machine_.devices[device].node, data, bytes);
   }
+  Machine machine() const override { return machine_; }
 
   std::string description() const override {
     return cat("runtime: ", Legion::Runtime::get_legion_version(), " (Realm ", REALM_VERSION, "), ",
@@ -84,11 +118,18 @@ class LegionRuntime : public TaskRuntime {
   }
 
   std::unique_ptr<LoadedTasks> load(TaskProgram program) override {
-    return std::make_unique<LegionTasks>(std::move(program));
+    const std::vector<uint64_t> digests = exchange_.gather(digest(program));
+    for (size_t r = 1; r < digests.size(); ++r)
+      if (digests[r] != digests[0])
+        fail(ErrorKind::state, "rank ", r,
+             " has another plan than rank 0; all ranks must run the same script with the ",
+             "same models, options and batch sizes, and make the same calls in one order");
+    return std::make_unique<LegionTasks>(std::move(program), machine_);
   }
 
  private:
-  EngineConfig config_;
+  Exchange exchange_;
+  Machine machine_;
 };
 
 void check(const EngineConfig& config) {

@@ -1,0 +1,188 @@
+"""Several ranks: processes that run one script together compute what one process does, and end
+together.
+
+The numbers are those of ranks_program.py, which one process runs with the engine "local" as well.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from program import ROOT
+
+from flexflow.core import describe
+from flexflow.core._find import library_path
+
+HERE = Path(__file__).parent
+PLUGIN = library_path().with_name("libflexflow_legion.so")
+LINE = "from flexflow.core import *\nimport os, sys, time\n"
+MODEL = """
+model = FFModel(FFConfig(batch_size=8))
+x = model.create_tensor([8, 4])
+model.dense(x, WIDTH)
+model.compile(SGDOptimizer(model), LossType.LOSS_MEAN_SQUARED_ERROR_AVG_REDUCE)
+import numpy as np
+data = np.ones((8, 4), np.float32)
+model.fit(data, np.ones((8, WIDTH), np.float32), verbose=0)
+"""
+
+
+def missing() -> str:
+    """Why ranks cannot be tried here; "" if they can."""
+    if "legion" not in describe("engines"):
+        return "this build has no engine legion"
+    if b"ucp_" not in PLUGIN.read_bytes():
+        return "the plug-in was built for a Legion without UCX"
+    return ""
+
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+
+
+def environment(**more: str) -> dict[str, str]:
+    kept = {
+        k: v
+        for k, v in os.environ.items()
+        if not k.startswith("FLEXFLOW_RANK") and k != "PYTHONUNBUFFERED"
+    }
+    return {**kept, "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE)]), **more}
+
+
+def launched(*arguments: str, ranks: int = 2) -> list[str]:
+    return [sys.executable, "-m", "flexflow", "launch", "-n", str(ranks), *arguments]
+
+
+def run(command: list[str], timeout: float, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout, env=environment(**more), cwd=ROOT
+    )
+
+
+def script(folder: Path, text: str) -> str:
+    path = folder / "script.py"
+    path.write_text(LINE + text)
+    return str(path)
+
+
+@pytest.mark.parametrize("devices", [2, pytest.param(4, marks=pytest.mark.nightly)])
+def test_ranks_compute_what_one_process_does(devices: int, tmp_path: Path) -> None:
+    program = str(HERE / "ranks_program.py")
+    results = []
+    for name, command in (
+        ("alone", [sys.executable, program]),
+        ("ranks", launched("--devices-per-rank", str(devices // 2), program)),
+    ):
+        folder = tmp_path / name
+        folder.mkdir()
+        engine = {"FLEXFLOW_ENGINE": "local"} if name == "alone" else {}
+        done = run([*command, str(folder), str(devices)], 600, **engine)
+        assert done.returncode == 0, done.stdout + done.stderr
+        results += [np.load(path) for path in sorted(folder.iterdir()) if path.stem.isdigit()]
+    alone, *ranks = results
+    assert len(ranks) == 2
+    for rank, values in enumerate(ranks):
+        assert values.files == alone.files
+        for name in alone.files:
+            close = 1e-6 if "float32" in name else 1e-12
+            np.testing.assert_allclose(
+                values[name], alone[name], close, close, err_msg=f"rank {rank}: {name}"
+            )
+
+
+def test_only_rank_0_prints_what_is_printed_once(tmp_path: Path) -> None:
+    text = MODEL.replace("WIDTH", "3").replace("verbose=0", "verbose=2")
+    done = run(launched(script(tmp_path, text + "print('rank', rank(), 'of', ranks())")), 60)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert "rank 0 of 2" in lines and "[1] rank 1 of 2" in lines
+    assert len([line for line in lines if "loss" in line]) == 1
+
+
+@pytest.mark.parametrize(
+    ("last", "code", "says"),
+    [
+        ("raise KeyError('lost')", 1, "[1] KeyError: 'lost'"),
+        ("os._exit(3)", 3, ""),
+        ("sys.exit(4)", 4, ""),
+        ("os.kill(os.getpid(), 9)", 128 + 9, ""),
+    ],
+)
+@pytest.mark.parametrize("when", ["before use", "after use"])
+def test_a_rank_that_fails_ends_all(
+    last: str, code: int, says: str, when: str, tmp_path: Path
+) -> None:
+    used = MODEL.replace("WIDTH", "3")
+    text = f"{used if when == 'after use' else ''}\nif rank() == 1:\n    {last}\n{used}\n"
+    start = time.monotonic()
+    done = run(launched(script(tmp_path, text + "time.sleep(60)")), 60)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert time.monotonic() - start < 30
+    assert "rank 1 ended" in done.stderr
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "what"),
+    [
+        ("dense(x, WIDTH)", "dense(model.dense(x, 2 + rank()), WIDTH)", "plan"),
+        ("SGDOptimizer(model)", "SGDOptimizer(model, momentum=0.1 * rank())", "plan"),
+        ("batch_size=8", "batch_size=8, seed=rank()", "seed"),
+        ("fit(data,", "fit(data + rank(),", "data set"),
+        ("ones((8,", "ones((16 - 8 * rank(),", "data set"),
+    ],
+)
+def test_different_programs_are_refused(before: str, after: str, what: str, tmp_path: Path) -> None:
+    text = MODEL.replace(before, after).replace("WIDTH", "3")
+    done = run(launched(script(tmp_path, text)), 60)
+    assert done.returncode == 1
+    assert f"has another {what} than rank 0" in done.stderr, done.stderr
+
+
+def test_too_little_memory_for_what_others_send(tmp_path: Path) -> None:
+    text = MODEL.replace("WIDTH", "1000000")
+    done = run(launched(script(tmp_path, text)), 60, FLEXFLOW_FLAGS="-ll:csize 8")
+    assert done.returncode == 1
+    assert "MiB of Legion's memory" in done.stderr, done.stderr
+    assert "larger -ll:csize" in done.stderr, done.stderr
+
+
+def test_devices_are_shared_evenly(tmp_path: Path) -> None:
+    text = MODEL.replace("WIDTH", "3").replace("batch_size=8", "batch_size=8, devices=3")
+    done = run(launched(script(tmp_path, text)), 60)
+    assert done.returncode == 1
+    assert "3 for 2 ranks; expected a multiple" in done.stderr, done.stderr
+
+
+def test_many_starts(tmp_path: Path) -> None:
+    text = MODEL.replace("WIDTH", "3")
+    for _ in range(10):
+        done = run(launched(script(tmp_path, text)), 60)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_no_rank_outlives_the_launcher(number: int, tmp_path: Path) -> None:
+    text = MODEL.replace("WIDTH", "3") + "print('pid', os.getpid(), flush=True)\ntime.sleep(60)"
+    with subprocess.Popen(
+        launched(script(tmp_path, text)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment(),
+        cwd=ROOT,
+    ) as process:
+        assert process.stdout is not None
+        pids = [int(process.stdout.readline().split()[-1]) for _ in range(2)]
+        process.send_signal(number)
+        process.wait(30)
+    end = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}").exists() for pid in pids) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
