@@ -160,6 +160,8 @@ def even_shape(n: int, dimensions: int) -> list[int]:
 
 def _torus(scope: Scope, entry: Fields, wire: Wire) -> None:
     members = scope.members(entry, "members")
+    if ("shape" in entry.values) == ("dimensions" in entry.values):
+        raise ValueError(f'{entry.path}: expected either "shape" or "dimensions"')
     if "shape" in entry.values:
         shape = integers(entry.values["shape"], entry.at("shape"))
     else:

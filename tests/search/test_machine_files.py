@@ -150,7 +150,8 @@ CONNECTIONS: list[tuple[list[dict[str, Any]], str]] = [
     ),
     ([wire("clique", members="*"), link("cpu0", "cpu3")], "[1]: a second link from node0/cpu0 to"),
     ([wire("clique")], "[0].members is missing"),
-    ([wire("torus", members="*")], "[0].dimensions is missing; expected an integer from 1 on"),
+    ([wire("torus", members="*")], '[0]: expected either "shape" or "dimensions"'),
+    ([wire("torus", members="*", shape=[4], dimensions=1)], "[0]: expected either"),
     ([wire("torus", members="*", dimensions=0)], "[0].dimensions: got 0, expected at least 1"),
     (
         [wire("torus", members="*", shape=[3, 2])],
