@@ -6,7 +6,7 @@
 #   BUILD=DIR           where everything that is built goes (default: build)
 #   FF_CUDA, FF_LEGION  AUTO, ON or OFF: optional plug-ins, each with a folder of its own; LEGION=1 is FF_LEGION=ON
 #   LEGION_HOME=DIR     a Legion of yours (default: the one in the package legate of .venv, or else of PYTHON, or else
-#                       of .venv-legion, which `make legion-test` makes)
+#                       of .venv-legion, which `make legion-test` makes, or else the one that BUILD had last)
 #   ONEDNN_HOME=DIR     a oneDNN >= 3.0 of yours (default: the pinned package, installed into .venv)
 #   PYTHON              the interpreter that .venv is made with (default: python3)
 #   PREFIX, DESTDIR     where `make install` puts things (default: /usr/local)
@@ -84,7 +84,7 @@ FF_LEGION ?= $(if $(filter-out 0,$(LEGION)),ON,$(if $(SANITIZE),OFF,AUTO))
 legate_of = $(shell $(1) -c 'import importlib.util as u; s = u.find_spec("legate"); s and print(*s.submodule_search_locations)' 2>&-)
 ifneq ($(FF_LEGION),OFF)
 LEGION_AT := $(or $(LEGION_HOME),$(call legate_of,$(PY)),$(call legate_of,$(PYTHON)),\
-  $(abspath $(wildcard .venv-legion/lib/python*/site-packages/legate)))
+  $(abspath $(wildcard .venv-legion/lib/python*/site-packages/legate)),$(shell head -n 1 $(BUILD)/gen/legion 2>&-))
 LEGION_HEADER := $(firstword $(wildcard $(addprefix $(LEGION_AT)/include/,legate/deps/legion.h legion.h)))
 # A legate with UCX leaves UCX to who loads it; it lies in packages beside legate.
 LEGION_LIBRARIES := $(wildcard $(addprefix $(dir $(LEGION_AT)),libucx/lib/libucs.so.0 libucx/lib/libucp.so.0 \

@@ -72,7 +72,9 @@ class _Launch:
             "FLEXFLOW_ROOT": f"{host}:{port}",
         }
         inherited: tuple[int, ...] = ()
-        if rank == 0:
+        if rank > 0:  # into a pipe, which lines reach when they are printed
+            environment.setdefault("PYTHONUNBUFFERED", "1")
+        else:
             environment["FLEXFLOW_ROOT_SOCKET"] = str(root.fileno())
             inherited = (root.fileno(),)
         shown = None if rank == 0 else subprocess.PIPE

@@ -8,6 +8,7 @@ from typing import Any
 
 from flexflow.core.config import FFConfig
 from flexflow.core.optimizers import Optimizer
+from flexflow.core.ranks import ranks
 from flexflow.core.schedules import Schedule
 from flexflow.core.types import LOSSES, LossType, MetricsType, check_enum, metric_name
 
@@ -70,11 +71,18 @@ def optimizer_options(optimizer: Optimizer | None) -> dict[str, Any]:
 
 
 def engine_options(config: FFConfig) -> dict[str, Any]:
-    """The options of the machine; a warning if it is one that computes nothing."""
+    """The options of the machine; a warning if it computes nothing, or less than it seems to."""
     if config.engine == "null":
         warnings.warn(
             "compile: the engine 'null' checks plans and computes nothing: outputs are zeros, and "
             "weights stay as they are; leave out engine (--engine) to compute",
+            stacklevel=3,
+        )
+    if config.ranks < ranks():
+        warnings.warn(
+            f"compile: {ranks()} ranks were started, and under the engine {config.engine!r} each "
+            "trains a model of its own; leave out engine (--engine, FLEXFLOW_ENGINE), or name "
+            "legion",
             stacklevel=3,
         )
     return {

@@ -166,6 +166,36 @@ def test_the_machine_of_an_engine() -> None:
     assert describe("engine") in describe("engines")
 
 
+@pytest.mark.parametrize(
+    ("rank", "ranks", "message"),
+    [
+        ("0", None, "FLEXFLOW_RANK is set and FLEXFLOW_RANKS is not"),
+        (None, "2", "FLEXFLOW_RANKS is set and FLEXFLOW_RANK is not"),
+        ("2", "2", "FLEXFLOW_RANK is 2 and FLEXFLOW_RANKS is 2"),
+        ("", "2", 'FLEXFLOW_RANK is ""; expected a whole number'),
+        ("0", "2b", 'FLEXFLOW_RANKS is "2b"'),
+        ("-1", "2", 'FLEXFLOW_RANK is "-1"'),
+    ],
+)
+def test_ranks_that_make_no_sense(
+    monkeypatch: pytest.MonkeyPatch, rank: str | None, ranks: str | None, message: str
+) -> None:
+    for name, text in (("FLEXFLOW_RANK", rank), ("FLEXFLOW_RANKS", ranks)):
+        if text is not None:
+            monkeypatch.setenv(name, text)
+    with pytest.raises(ValueError, match=message):
+        FFConfig()
+
+
+def test_ranks_under_an_engine_of_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FLEXFLOW_RANK", "0")
+    monkeypatch.setenv("FLEXFLOW_RANKS", "2")
+    model = FFModel(FFConfig(engine="local"))
+    model.softmax(model.dense(model.create_tensor([4, 3]), 2))
+    with pytest.warns(UserWarning, match="2 ranks were started.*'local'.*a model of its own"):
+        model.compile(comp_mode=CompMode.INFERENCE)
+
+
 def test_arguments_win(command_line: Callable[[str], None]) -> None:
     command_line("-b 16 -e 3")
     config = FFConfig(batch_size=32)

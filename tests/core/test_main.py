@@ -51,6 +51,15 @@ def test_info_of_an_engine() -> None:
     assert 'problem:  engine "fast" is not there' in done.stderr
 
 
+def test_threads_are_those_that_the_system_allows() -> None:
+    program = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
+    program += "from flexflow.core.machine import machine_of; print(machine_of('local').lines[0])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout.startswith("device 0, cpu, 1 thread, "), done.stdout + done.stderr
+
+
 def test_info_says_what_is_wrong() -> None:
     done = run("info", FLEXFLOW_LIBRARY="/nowhere.so")
     assert done.returncode == 1

@@ -226,6 +226,13 @@ def test_ending(engine: str, launcher: str, name: str, tmp_path: Path) -> None:
     run(ENDINGS[name], engine, launcher, tmp_path / "script.py")
 
 
+def test_flags_that_legion_refuses(tmp_path: Path) -> None:
+    need("legion", "python")
+    program = MODEL + "sys.argv += ['-ll:util', '99']; made()"
+    ending = Ending(program, 1, "ValueError: flag -ll:util got 99")
+    run(ending, "legion", "python", tmp_path / "script.py")
+
+
 @pytest.mark.nightly
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", ENDINGS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -158,6 +159,63 @@ def test_devices_are_shared_evenly(tmp_path: Path) -> None:
     done = run(launched(script(tmp_path, text)), 60)
     assert done.returncode == 1
     assert "3 for 2 ranks; expected a multiple" in done.stderr, done.stderr
+
+
+def test_a_line_of_any_rank_is_shown_when_it_is_printed(tmp_path: Path) -> None:
+    text = "print('here', rank())\nsys.stdout.flush() if rank() == 0 else os.kill(os.getpid(), 9)"
+    done = run(launched(script(tmp_path, text)), 60)
+    assert "[1] here 1" in done.stdout.splitlines(), done.stdout + done.stderr
+
+
+def free_port(host: str) -> int:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as found:
+        found.bind((host, 0))
+        return int(found.getsockname()[1])
+
+
+def by_hand(path: str, root: str, rank: int) -> subprocess.Popen[str]:
+    """A rank of two, started without the launcher."""
+    ranks = {"FLEXFLOW_RANK": str(rank), "FLEXFLOW_RANKS": "2", "FLEXFLOW_ROOT": root}
+    return subprocess.Popen(
+        [sys.executable, path],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(**{k: v for k, v in ranks.items() if v}),
+        cwd=ROOT,
+    )
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_ranks_meet_at_the_root(host: str, tmp_path: Path) -> None:
+    try:
+        root = f"{host}:{free_port(host)}"
+    except OSError:
+        pytest.skip(f"this machine has no {host}")
+    path = script(tmp_path, MODEL.replace("WIDTH", "3") + "print(model.agree(rank() + 5))")
+    processes = [by_hand(path, root, rank) for rank in (1, 0)]
+    for process in processes:
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out) == (0, "5\n"), err
+
+
+@pytest.mark.parametrize("root", ["", "nowhere"])
+def test_a_root_that_is_missing(root: str, tmp_path: Path) -> None:
+    process = by_hand(script(tmp_path, MODEL.replace("WIDTH", "3")), root, 1)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert f'ValueError: FLEXFLOW_ROOT is "{root}"; expected HOST:PORT' in err, err
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_waits_says_so_and_can_be_interrupted(rank: int, tmp_path: Path) -> None:
+    root = f"127.0.0.1:{free_port('127.0.0.1')}"
+    process = by_hand(script(tmp_path, MODEL.replace("WIDTH", "3")), root, rank)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith(f"flexflow: rank {rank} waits for ")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=10)
+    assert process.returncode != 0
 
 
 def test_many_starts(tmp_path: Path) -> None:

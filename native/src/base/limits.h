@@ -1,6 +1,7 @@
 // What the machine and the system let this process have.
 #pragma once
 
+#include <omp.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,5 +19,8 @@ inline int64_t memory_limit() {
   }
   return limit;
 }
+
+// Cores that this process may run on, which taskset or a batch system may have made fewer than the machine has.
+inline int usable_cores() { return std::max(1, omp_get_num_procs()); }
 
 }  // namespace ff

@@ -19,14 +19,15 @@ namespace {
 
 std::string device_text(const Machine& machine, size_t d) {
   const Device& device = machine.devices[d];
-  return cat("device ", d, ", ", device.kind, ", ", device.threads, " threads, ", device.memory >> 20, " MiB");
+  return cat("device ", d, ", ", device.kind, ", ", device.threads, device.threads == 1 ? " thread, " : " threads, ",
+             device.memory >> 20, " MiB");
 }
 
 std::string devices_text() {
   std::ostringstream out;
   for (const std::string& name : engine_names()) {
     if (name == "legion") {  // its machine is known once its runtime runs, which a list must not start
-      out << name << ": those of its runtime; machine:" << name << " starts or joins it\n";
+      out << name << ": those of its runtime, which `flexflow info --engine " << name << "` starts or joins\n";
       continue;
     }
     const Machine machine = make_engine(name, {})->machine();

@@ -48,8 +48,9 @@ void Host::open(const EngineConfig& config) {
            "\"; flags \"", join(config.flags, " "), "\" come too late: set them before the first use, or restart");
     return;
   }
-  started_ = !Legion::Runtime::has_runtime();
-  if (started_) start(command_line(config));
+  const bool ours = !Legion::Runtime::has_runtime();
+  if (ours) start(command_line(config));
+  started_ = ours;  // now that nothing was wrong with the flags
   flags_ = config.flags;
   runtime_ = Legion::Runtime::get_runtime();
   owner_ = std::make_unique<Owner>();

@@ -58,8 +58,10 @@ std::string memories_text() {
   return join(parts);
 }
 
-int cores_per_device(int devices) {
-  return std::max(1, static_cast<int>(std::max(1u, std::thread::hardware_concurrency())) / devices);
+// An equal part of the machine's cores for each process there, and no more than a batch system lets this one have.
+int threads_per_device(int devices, int neighbours) {
+  const int all = static_cast<int>(std::thread::hardware_concurrency());
+  return std::max(1, std::min(usable_cores(), all / neighbours) / devices);
 }
 
 uint64_t this_machine() {
@@ -92,7 +94,7 @@ class LegionRuntime : public TaskRuntime {
                 " ranks; expected a multiple of that, since each rank has as many");
     const std::vector<uint64_t> machines = exchange_.gather(this_machine());
     const auto neighbours = static_cast<int>(std::count(machines.begin(), machines.end(), machines[exchange_.here()]));
-    const int threads = config.threads == 0 ? cores_per_device(devices * neighbours) : config.threads;
+    const int threads = config.threads == 0 ? threads_per_device(devices, neighbours) : config.threads;
     const std::vector<uint64_t> counts = exchange_.gather(std::min(threads, omp_get_thread_limit()));
     const std::vector<uint64_t> memories = exchange_.gather(memory_limit() / (devices * neighbours));
     for (int r = 0; r < processes; ++r)

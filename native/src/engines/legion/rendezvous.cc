@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <realm/ucx/bootstrap/bootstrap.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,10 +13,12 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <iostream>
+#include <memory>
 #include <string>
-#include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -27,6 +30,7 @@ using ff::ErrorKind;
 using ff::fail;
 
 constexpr std::chrono::minutes kPatience{10};
+constexpr std::chrono::seconds kNotice{10};
 
 std::vector<int> sockets;       // of rank 0: to each other rank, its own unused; of the others: to rank 0
 std::vector<int> same_machine;  // ranks
@@ -54,38 +58,112 @@ void receive_all(int from, void* data, size_t bytes) {
   }
 }
 
-addrinfo* address_of(const std::string& root, int flags) {
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+Addresses addresses_of(const std::string& root, int flags, int family) {
   const size_t colon = root.rfind(':');
   if (colon == std::string::npos) ff::bad_value("FLEXFLOW_ROOT is \"", root, "\"; expected HOST:PORT of rank 0");
   addrinfo hints{};
+  hints.ai_family = family;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags;
   addrinfo* found = nullptr;
   const std::string host = root.substr(0, colon), port = root.substr(colon + 1);
   if (const int error = getaddrinfo((flags & AI_PASSIVE) != 0 ? nullptr : host.c_str(), port.c_str(), &hints, &found))
     ff::bad_value("FLEXFLOW_ROOT is \"", root, "\": ", gai_strerror(error));
-  return found;
+  return {found, freeaddrinfo};
 }
+
+// A socket with which one of the addresses works, or -1; errno is that of the last one.
+template <class F>
+int first_socket(const addrinfo* addresses, F&& works) {
+  for (; addresses != nullptr; addresses = addresses->ai_next) {
+    const int socket = ::socket(addresses->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (socket >= 0 && works(socket, *addresses)) return socket;
+    const int why = errno;
+    if (socket >= 0) close(socket);
+    errno = why;
+  }
+  return -1;
+}
+
+bool listens(int socket, const addrinfo& address) {
+  const int on = 1, off = 0;
+  setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (address.ai_family == AF_INET6) setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+  return bind(socket, address.ai_addr, address.ai_addrlen) == 0 && listen(socket, SOMAXCONN) == 0;
+}
+
+bool connects(int socket, const addrinfo& address) { return connect(socket, address.ai_addr, address.ai_addrlen) == 0; }
 
 int listener(const std::string& root) {
   // A launcher has opened it before any rank began, so that nobody else can have the port.
   if (const char* inherited = std::getenv("FLEXFLOW_ROOT_SOCKET")) return std::atoi(inherited);
-  addrinfo* const address = address_of(root, AI_PASSIVE);
-  const int socket = ::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
-  setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  check(bind(socket, address->ai_addr, address->ai_addrlen) == 0 && listen(socket, SOMAXCONN) == 0,
-        "rank 0 cannot listen at FLEXFLOW_ROOT, " + root);
-  freeaddrinfo(address);
+  // Others may come by either protocol; a socket of the newer one takes both.
+  int socket = first_socket(addresses_of(root, AI_PASSIVE, AF_INET6).get(), listens);
+  if (socket < 0 && errno != EADDRINUSE) socket = first_socket(addresses_of(root, AI_PASSIVE, AF_INET).get(), listens);
+  check(socket >= 0, "rank 0 cannot listen at FLEXFLOW_ROOT, " + root);
   return socket;
+}
+
+// Ctrl-C while a rank waits, of which Python learns only when the wait is over.
+volatile std::sig_atomic_t interrupted = 0;
+struct sigaction handled{};
+
+void interrupt(int number, siginfo_t* info, void* context) {
+  interrupted = 1;
+  if ((handled.sa_flags & SA_SIGINFO) != 0)
+    handled.sa_sigaction(number, info, context);
+  else
+    handled.sa_handler(number);
+}
+
+// The wait of a rank for others. Tells the user of it once, since it may take minutes.
+class Patience {
+ public:
+  explicit Patience(std::string wait) : wait_(std::move(wait)) {
+    interrupted = 0;
+    sigaction(SIGINT, nullptr, &handled);
+    if (handled.sa_handler == SIG_DFL || handled.sa_handler == SIG_IGN) return;
+    struct sigaction ours = handled;
+    ours.sa_sigaction = interrupt;
+    ours.sa_flags |= SA_SIGINFO;
+    taken_ = sigaction(SIGINT, &ours, nullptr) == 0;
+  }
+  Patience(const Patience&) = delete;
+  Patience& operator=(const Patience&) = delete;
+  ~Patience() {
+    if (taken_) sigaction(SIGINT, &handled, nullptr);
+  }
+  // Throws an Error when it is at its end.
+  void check_left() {
+    const auto waited = std::chrono::steady_clock::now() - begin_;
+    if (waited > kNotice && !std::exchange(told_, true)) std::cerr << "flexflow: " << wait_ << std::endl;
+    if (interrupted != 0 || waited > kPatience)
+      fail(ErrorKind::state, wait_, interrupted != 0 ? ": interrupted" : ": given up");
+  }
+
+ private:
+  std::string wait_;
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  bool told_ = false, taken_ = false;
+};
+
+int accept_one(int socket, Patience& patience) {
+  pollfd listening{socket, POLLIN, 0};
+  while (poll(&listening, 1, 1000) <= 0) patience.check_left();
+  const int peer = accept4(socket, nullptr, nullptr, SOCK_CLOEXEC);
+  check(peer >= 0, "cannot accept another rank");
+  return peer;
 }
 
 void accept_all(const std::string& root, int count) {
   const int socket = listener(root);
   const timeval patience{std::chrono::seconds(kPatience).count(), 0};
-  setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));  // of what it accepts, too
   for (int r = 1; r < count; ++r) {
-    const int peer = accept4(socket, nullptr, nullptr, SOCK_CLOEXEC);
-    check(peer >= 0, ff::cat("rank 0 waited for ", count - 1, " others, and ", r - 1, " came"));
+    Patience wait(ff::cat("rank 0 waits for ", count - 1, " others at ", root, ", and ", r - 1, " came"));
+    const int peer = accept_one(socket, wait);
     int rank = 0;
     receive_all(peer, &rank, sizeof(rank));
     if (rank < 1 || rank >= count || sockets[rank] >= 0)
@@ -97,16 +175,12 @@ void accept_all(const std::string& root, int count) {
 }
 
 void connect_to(const std::string& root, int rank) {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
-  addrinfo* const address = address_of(root, 0);
-  for (;;) {
-    sockets[0] = ::socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (connect(sockets[0], address->ai_addr, address->ai_addrlen) == 0) break;
-    check(std::chrono::steady_clock::now() < end, "rank 0 does not listen at FLEXFLOW_ROOT, " + root);
-    close(sockets[0]);
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const Addresses addresses = addresses_of(root, 0, AF_UNSPEC);
+  Patience wait(ff::cat("rank ", rank, " waits for rank 0, which does not listen at FLEXFLOW_ROOT, ", root));
+  while ((sockets[0] = first_socket(addresses.get(), connects)) < 0) {
+    wait.check_left();
+    poll(nullptr, 0, 50);
   }
-  freeaddrinfo(address);
   send_all(sockets[0], &rank, sizeof(rank));
 }
 

@@ -136,9 +136,9 @@ class LocalEngine : public Engine {
       bad_value("engine \"local\" got devices = ", config.devices, "; expected 1 to ", kMostDevices);
     if (config.threads < 0 || config.threads > kMostThreads)
       bad_value("engine \"local\" got threads = ", config.threads, "; expected 0 (all cores) to ", kMostThreads);
-    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     team_ = std::make_shared<Team>(static_cast<size_t>(config.devices));
-    team_->threads = usable_threads(config.threads > 0 ? config.threads : std::max(1, cores / config.devices));
+    const int even = std::max(1, usable_cores() / config.devices);
+    team_->threads = usable_threads(config.threads > 0 ? config.threads : even);
     arenas_ = std::make_shared<Arenas>(machine());
   }
 
