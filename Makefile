@@ -239,7 +239,7 @@ sanitized-test: native-tests $(STAMPS)/test
 	$(if $(NATIVE_TESTS),timeout 1800 $(NATIVE_TESTS))
 	LD_PRELOAD="$(foreach l,libasan.so libubsan.so libstdc++.so.6,$(shell $(CXX) -print-file-name=$(l)))" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	$(RUN) -m pytest --timeout 1200 $(ARGS)
+	$(RUN) -m pytest -n $(JOBS) --timeout 1200 $(ARGS)
 
 # The tests in which several threads compute. Reports go to the terminal, and end a process with status 66. Older runtimes
 # of the sanitizer do not start where addresses are drawn from more than 28 bits: setarch has none drawn, where it may.
