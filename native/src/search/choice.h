@@ -105,8 +105,8 @@ struct SolveOptions {
 ChoiceSolution solve(const ChoiceProblem& problem, const SolveOptions& options = {});
 
 // The least larger of two costs, each with weights of its own, as of computing and communicating at the same time. The
-// bound is max over a of min over x of [a first(x) + (1 - a) second(x)]. The problem's weights are not used; limits
-// hold for assignments, not in the bound.
+// bound is max over a of min over x of [a first(x) + (1 - a) second(x)], where frontiers do not give the optimum. The
+// problem's weights are not used.
 ChoiceSolution minimise_larger(const ChoiceProblem& problem, const std::vector<double>& first,
                                const std::vector<double>& second, const SolveOptions& options = {});
 

@@ -83,15 +83,18 @@ class Messages {
   bool done_ = true;
 };
 
-// The optimum within the limits, by messages of Pareto frontiers over (cost, limited totals). Nothing when they would
-// have too many points, or time is over. No assignment when there is none that costs less than `above`. The plan is
-// exact.
+// Weights of resources; what is to be minimised is the largest of these sums, most often of a single one.
+using Targets = std::vector<std::vector<double>>;
+
+// The optimum within the limits, by messages of Pareto frontiers over (targets, limited totals). Nothing when they
+// would have too many points, or time is over. No assignment when there is none that costs less than `above`. The plan
+// is exact.
 struct Frontier {
   bool found = false;
   Assignment assignment;
 };
-std::optional<Frontier> pareto_optimum(const ChoiceProblem& problem, const EliminationPlan& plan, double above,
-                                       int64_t max_points, Deadline& deadline);
+std::optional<Frontier> pareto_optimum(const ChoiceProblem& problem, const EliminationPlan& plan,
+                                       const Targets& targets, double above, int64_t max_points, Deadline& deadline);
 
 // A problem with fewer candidates: keep[v] are those of the other problem.
 struct Restricted {
@@ -128,8 +131,10 @@ class Incumbent {
 void descend(const ChoiceProblem& problem, Incumbent& best, Deadline& deadline);
 
 // Large neighbourhood search (Shaw, 1998): again and again, all but a connected part keep their candidates, and that
-// part is solved exactly: under the weights, and within the limits where the frontiers are small.
+// part is solved exactly: by frontiers where limits or several targets ask for them and they are small, else under the
+// weights.
 struct Neighbourhoods {
+  Targets targets;
   std::vector<double> weights;
   int64_t rounds = 100;
   double enough = 0;  // a cost that ends it

@@ -36,10 +36,11 @@ std::vector<int> connected_part(const ChoiceProblem& problem, size_t count, Rand
 }
 
 // False when the part is too large.
-bool solve_part(const ChoiceProblem& problem, const std::vector<int>& part, Incumbent& best,
-                const std::vector<double>& weights, Deadline& deadline) {
+bool solve_part(const ChoiceProblem& problem, const std::vector<int>& part, Incumbent& best, const Neighbourhoods& how,
+                Deadline& deadline) {
   constexpr int64_t kPoints = 50'000;
-  const EliminationLimits quick{.operations = problem.limited() ? 1e6 : 5e7, .bytes = 64 << 20, .tries = 0};
+  const bool frontiers = problem.limited() || how.targets.size() > 1;
+  const EliminationLimits quick{.operations = frontiers ? 1e6 : 5e7, .bytes = 64 << 20, .tries = 0};
   std::vector<std::vector<int>> keep;
   for (const int k : best.assignment()) keep.push_back({k});
   for (const int v : part) {
@@ -49,14 +50,14 @@ bool solve_part(const ChoiceProblem& problem, const std::vector<int>& part, Incu
   const Restricted restricted = restrict_candidates(problem, std::move(keep));
   const EliminationPlan plan = plan_elimination(restricted.problem, quick);
   if (!plan.exact) return false;
-  if (problem.limited()) {
-    const auto frontier = pareto_optimum(restricted.problem, plan, best.cost(), kPoints, deadline);
+  if (frontiers) {
+    const auto frontier = pareto_optimum(restricted.problem, plan, how.targets, best.cost(), kPoints, deadline);
     if (frontier && frontier->found) best.offer(restricted.lift(frontier->assignment));
     if (frontier) return true;
   }
-  const Messages messages(restricted.problem, plan, weights, deadline);
+  const Messages messages(restricted.problem, plan, how.weights, deadline);
   if (messages.done()) best.offer(restricted.lift(messages.assignment()));
-  return !problem.limited();
+  return !frontiers;
 }
 
 }  // namespace
@@ -105,7 +106,7 @@ void improve(const ChoiceProblem& problem, Incumbent& best, const Neighbourhoods
   for (int64_t round = 0; round < how.rounds && best.cost() > how.enough && !deadline.over(); ++round) {
     const std::vector<int> part =
         connected_part(problem, count, RandomStream(how.seed, 1, static_cast<uint64_t>(round)));
-    if (solve_part(problem, part, best, how.weights, deadline)) {
+    if (solve_part(problem, part, best, how, deadline)) {
       count = std::min<size_t>(problem.size(), count + 1 + count / 8);
     } else {
       count = std::max<size_t>(1, count / 2);

@@ -1,5 +1,5 @@
 // Bucket elimination over sets of vectors: where totals are limited, a message holds for each choice of the neighbours
-// all (cost, limited totals) of which none is better in every part.
+// all (costs, limited totals) of which none is better in every part.
 #include <algorithm>
 #include <numeric>
 
@@ -20,11 +20,15 @@ struct Points {
 
 class Frontiers {
  public:
-  Frontiers(const ChoiceProblem& problem, const EliminationPlan& plan, double above, int64_t max_points,
-            Deadline& deadline)
-      : problem_(problem), plan_(plan), left_(max_points), deadline_(deadline) {
-    weightings_.push_back(problem.weights);
-    limits_.push_back(above);
+  Frontiers(const ChoiceProblem& problem, const EliminationPlan& plan, const Targets& targets, double above,
+            int64_t max_points, Deadline& deadline)
+      : problem_(problem),
+        plan_(plan),
+        targets_(targets.size()),
+        weightings_(targets),
+        limits_(targets.size(), above),
+        left_(max_points),
+        deadline_(deadline) {
     for (int r = 0; r < problem.resources(); ++r)
       if (problem.limits[r] < kInfinity) {
         weightings_.emplace_back(problem.resources(), 0.0)[r] = 1;
@@ -65,6 +69,8 @@ class Frontiers {
     }
   }
 
+  bool allowed(size_t w, double value) const { return w < targets_ ? value < limits_[w] : value <= limits_[w]; }
+
   bool too_many(const Points& a, const Points& b) const {
     return static_cast<int64_t>(a.values.size() / width() * (b.values.size() / width())) > left_;
   }
@@ -79,7 +85,7 @@ class Frontiers {
         for (size_t w = 0; w < n; ++w) {
           const double value = a.values[i * n + w] + b.values[j * n + w];
           made.values.push_back(value);
-          good = good && !(growing_[w] && (w == 0 ? value >= limits_[w] : value > limits_[w]));
+          good = good && (!growing_[w] || allowed(w, value));
         }
         if (!good) {
           made.values.resize(made.values.size() - n);
@@ -167,15 +173,21 @@ class Frontiers {
       roots.push_back(static_cast<int>(m));
     }
     const size_t n = width();
+    double least = kInfinity;
+    std::optional<size_t> best;
     for (size_t i = 0; i * n < made.values.size(); ++i) {
-      bool good = made.values[i * n] < limits_[0];
-      for (size_t w = 1; w < n; ++w) good = good && made.values[i * n + w] <= limits_[w];
-      if (!good) continue;
-      std::vector<int> point(plan_.messages.size(), 0);
-      for (size_t r = 0; r < roots.size(); ++r) point[roots[r]] = made.origins[i * roots.size() + r];
-      return Frontier{true, unwound(point)};
+      const double* values = made.values.data() + i * n;
+      bool good = true;
+      for (size_t w = 0; w < n; ++w) good = good && allowed(w, values[w]);
+      const double largest = *std::max_element(values, values + targets_);
+      if (!good || largest >= least) continue;
+      least = largest;
+      best = i;
     }
-    return Frontier{};
+    if (!best) return Frontier{};
+    std::vector<int> point(plan_.messages.size(), 0);
+    for (size_t r = 0; r < roots.size(); ++r) point[roots[r]] = made.origins[*best * roots.size() + r];
+    return Frontier{true, unwound(point)};
   }
 
   Assignment unwound(std::vector<int>& point) const {
@@ -199,7 +211,8 @@ class Frontiers {
 
   const ChoiceProblem& problem_;
   const EliminationPlan& plan_;
-  std::vector<std::vector<double>> weightings_;
+  const size_t targets_;
+  std::vector<std::vector<double>> weightings_;  // of the targets, then of what is limited
   std::vector<double> limits_;
   std::vector<bool> growing_;  // no value is negative: what is over its limit stays so
   std::vector<std::vector<Points>> contents_;
@@ -209,10 +222,10 @@ class Frontiers {
 
 }  // namespace
 
-std::optional<Frontier> pareto_optimum(const ChoiceProblem& problem, const EliminationPlan& plan, double above,
-                                       int64_t max_points, Deadline& deadline) {
+std::optional<Frontier> pareto_optimum(const ChoiceProblem& problem, const EliminationPlan& plan,
+                                       const Targets& targets, double above, int64_t max_points, Deadline& deadline) {
   FF_CHECK(plan.exact, "frontiers need an exact plan");
-  return Frontiers(problem, plan, above, max_points, deadline).run();
+  return Frontiers(problem, plan, targets, above, max_points, deadline).run();
 }
 
 }  // namespace ff

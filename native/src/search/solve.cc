@@ -49,21 +49,21 @@ double least_of_each(const ChoiceProblem& problem) {
 
 class Search {
  public:
-  Search(const ChoiceProblem& problem, const SolveOptions& options, Incumbent::Cost cost)
-      : problem_(problem), options_(options), deadline_(options.budget), best_(problem, std::move(cost)) {
+  Search(const ChoiceProblem& problem, const SolveOptions& options, Targets targets)
+      : problem_(problem),
+        options_(options),
+        targets_(std::move(targets)),
+        deadline_(options.budget),
+        best_(problem, [this](const std::vector<double>& totals) { return largest(totals); }) {
+    for (int r = 0; r < problem_.resources(); ++r)
+      if (problem_.limits[r] < kInfinity) limited_.push_back(r);
     for (const Assignment& start : options.starts) best_.offer(start);
     best_.offer(cheapest_each(problem));
   }
 
   ChoiceSolution least_cost() {
     raise(least_of_each(problem_));
-    std::vector<Weights> weightings{problem_.weights};
-    for (int r = 0; r < problem_.resources(); ++r)
-      if (problem_.limits[r] < kInfinity) {
-        limited_.push_back(r);
-        weightings.emplace_back(problem_.resources(), 0.0)[r] = 1;
-      }
-    prepare(weightings);
+    prepare();
     Weights weights = problem_.weights;
     const Relaxed free = relax(weights);
     if (free.done) {
@@ -78,10 +78,11 @@ class Search {
     return solution();
   }
 
-  ChoiceSolution least_larger(const Weights& first, const Weights& second) {
-    prepare({first, second});
-    Dual dual{second, combination(first, -1, second), 0, second};
+  ChoiceSolution least_larger() {
+    prepare();
+    Dual dual{targets_[1], combination(targets_[0], -1, targets_[1]), 0, targets_[1]};
     maximise(dual, 1);
+    if (best_.cost() > bound_) by_frontiers();
     polish(dual.best);
     return solution();
   }
@@ -103,7 +104,15 @@ class Search {
     double s = 0, at_zero = 0, slope = 0;
   };
 
-  void prepare(const std::vector<Weights>& weightings) {
+  double largest(const std::vector<double>& totals) const {
+    double most = -kInfinity;
+    for (const Weights& target : targets_) most = std::max(most, dot(target, totals));
+    return std::find(totals.begin(), totals.end(), kInfinity) == totals.end() ? most : kInfinity;
+  }
+
+  void prepare() {
+    std::vector<Weights> weightings = targets_;
+    for (const int r : limited_) weightings.emplace_back(problem_.resources(), 0.0)[r] = 1;
     reduced_.emplace(without_dominated(problem_, weightings, deadline_));
     plan_ =
         plan_elimination(reduced_->problem, {.operations = options_.step_operations, .bytes = options_.table_bytes});
@@ -244,7 +253,7 @@ class Search {
     constexpr double kPerPoint = 20;  // operations that are worth a try
     if (!plan_.exact || plan_.operations > kPerPoint * static_cast<double>(options_.frontier_points)) return;
     const std::optional<Frontier> frontier =
-        pareto_optimum(reduced_->problem, plan_, best_.cost(), options_.frontier_points, deadline_);
+        pareto_optimum(reduced_->problem, plan_, targets_, best_.cost(), options_.frontier_points, deadline_);
     if (!frontier) return;
     if (frontier->found) best_.offer(reduced_->lift(frontier->assignment));
     proven_ = true;
@@ -254,7 +263,7 @@ class Search {
     if (proven_ || best_.cost() <= bound_) return;
     descend(problem_, best_, deadline_);
     const double enough = bound_ + options_.gap * std::abs(bound_);
-    improve(problem_, best_, {weights, options_.budget.iterations, enough, options_.seed}, deadline_);
+    improve(problem_, best_, {targets_, weights, options_.budget.iterations, enough, options_.seed}, deadline_);
   }
 
   ChoiceSolution solution() const {
@@ -272,6 +281,7 @@ class Search {
 
   const ChoiceProblem& problem_;
   const SolveOptions& options_;
+  const Targets targets_;
   Deadline deadline_;
   Incumbent best_;
   std::vector<int> limited_;
@@ -284,17 +294,12 @@ class Search {
 }  // namespace
 
 ChoiceSolution solve(const ChoiceProblem& problem, const SolveOptions& options) {
-  return Search(problem, options, [&](const std::vector<double>& totals) { return problem.cost(totals); }).least_cost();
+  return Search(problem, options, {problem.weights}).least_cost();
 }
 
 ChoiceSolution minimise_larger(const ChoiceProblem& problem, const Weights& first, const Weights& second,
                                const SolveOptions& options) {
-  const auto larger = [&](const std::vector<double>& totals) {
-    for (const double total : totals)
-      if (total == kInfinity) return kInfinity;
-    return std::max(dot(first, totals), dot(second, totals));
-  };
-  return Search(problem, options, larger).least_larger(first, second);
+  return Search(problem, options, {first, second}).least_larger();
 }
 
 }  // namespace ff
