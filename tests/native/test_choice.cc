@@ -161,7 +161,7 @@ TEST(choices_that_do_not_fit_their_tables_are_bounded) {
   for (int i = 0; i < 400; ++i) {
     const Raw raw = draw(random, 1, 2e4, true);
     const ChoiceProblem problem = problem_of(raw);
-    Assignment start;
+    Choices start;
     for (int v = 0; v < problem.size(); ++v) start.push_back(below(random, problem.candidates(v)));
     SolveOptions options{.budget = {.iterations = 3, .stop = {}}, .starts = {start}};
     options.step_operations = 1 + below(random, 200);
@@ -182,7 +182,7 @@ TEST(choices_within_limits) {
   int limited = 0, none = 0, by_multipliers = 0, missed = 0;
   for (int i = 0; i < 600; ++i) {
     Raw raw = draw(random, 2 + i % 2, 1e4, true);
-    const Assignment first(raw.candidates.size(), 0);
+    const Choices first(raw.candidates.size(), 0);
     const std::vector<double> around = problem_of(raw).totals(first);
     for (int r = 1; r < raw.resources; ++r) raw.limits[r] = std::floor(around[r] * (0.3 + 0.1 * below(random, 10)));
     const ChoiceProblem problem = problem_of(raw);
@@ -268,7 +268,7 @@ TEST(choices_on_a_dense_graph) {
       if (below(random, 2) == 0) raw.pairs.push_back({u, v, draw_costs(random, 1, 1600, false, 0)});
   }
   const ChoiceProblem problem = problem_of(raw);
-  const Assignment start(30, 7);
+  const Choices start(30, 7);
   SolveOptions options{
       .budget = {.iterations = 40, .stop = {}}, .starts = {start}, .table_bytes = 1e7, .step_operations = 1e7};
   const ChoiceSolution found = solve(problem, options), again = solve(problem, options);
@@ -294,16 +294,16 @@ TEST(walks_are_metropolis) {
     std::vector<int> candidates = raw.candidates;
     SolveOptions at_once;
     at_once.budget.stop = [] { return true; };
-    const Assignment start = solve(problem, at_once).assignment;
+    const Choices start = solve(problem, at_once).assignment;
     AdditiveLandscape additive(problem);
-    CostLandscape any([&](const Assignment& chosen) { return problem.cost(chosen); });
+    CostLandscape any([&](const Choices& chosen) { return problem.cost(chosen); });
     const WalkOptions options{.budget = {.iterations = 4000, .stop = {}}, .alpha = 0.2, .restarts = 2, .seed = 9};
     const Walked walked = metropolis(candidates, start, additive, options);
     const Walked same = metropolis(candidates, start, any, options);
     CHECK(walked.assignment == same.assignment && walked.accepted == same.accepted, i, ": by differences or anew");
     CHECK(walked.cost == problem.cost(walked.assignment) && walked.cost <= problem.cost(start), i);
     const double best = enumerated(raw).cost;
-    const Walked all = enumerate(candidates, [&](const Assignment& chosen) { return problem.cost(chosen); },
+    const Walked all = enumerate(candidates, [&](const Choices& chosen) { return problem.cost(chosen); },
                                  {.iterations = 1'000'000, .stop = {}});
     CHECK(all.complete && all.cost == best, i, ": ", all.cost, " for ", best);
     optimal += walked.cost == best;

@@ -18,9 +18,9 @@ OpCall part_of_call(const Splitting& splitting, const Splitting& op, const Place
   std::set<size_t> taken;
   for (const Split& split : placement.splits) {
     const auto named = [&](const Box& box) {
-      return static_cast<size_t>(std::find_if(box.begin(), box.end(),
-                                              [&](const IndexRange& range) { return range.name == split.index; }) -
-                                 box.begin());
+      return static_cast<size_t>(
+          std::find_if(box.begin(), box.end(), [&](const IndexRange& range) { return range.name == split.index; }) -
+          box.begin());
     };
     size_t i = named(call.box);
     if (const size_t own = named(op.box()); i == call.box.size() && own < op.box().size())

@@ -43,9 +43,9 @@ class CandidateMaker {
 
  private:
   struct Group {
-    std::vector<NodeId> calls;                     // of the step graph, made for the op
-    std::vector<std::pair<NodeId, int>> weights;   // of the user's graph, that it is the first to read, by operand
-    std::vector<NodeId> updates;                   // of these weights
+    std::vector<NodeId> calls;                    // of the step graph, made for the op
+    std::vector<std::pair<NodeId, int>> weights;  // of the user's graph, that it is the first to read, by operand
+    std::vector<NodeId> updates;                  // of these weights
   };
 
   void make_groups();

@@ -76,7 +76,7 @@ void ChoiceProblem::add_edge(int from, int to, int table) {
   edges_.push_back({from, to, table});
 }
 
-std::vector<double> ChoiceProblem::totals(const Assignment& chosen) const {
+std::vector<double> ChoiceProblem::totals(const Choices& chosen) const {
   FF_CHECK(chosen.size() == variables_.size(), chosen.size(), " of ", variables_.size());
   std::vector<double> sums(weights.size(), 0.0);
   for (int v = 0; v < size(); ++v) {
@@ -87,7 +87,7 @@ std::vector<double> ChoiceProblem::totals(const Assignment& chosen) const {
   return sums;
 }
 
-std::vector<double> share_of(const ChoiceProblem& problem, const Assignment& chosen, int variable) {
+std::vector<double> share_of(const ChoiceProblem& problem, const Choices& chosen, int variable) {
   std::vector<double> sums(problem.resources(), 0.0);
   add(sums, problem.tables()[problem.variables()[variable].table], 0, chosen[variable]);
   for (const int e : problem.edges_of(variable)) {

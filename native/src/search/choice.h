@@ -11,7 +11,7 @@
 
 namespace ff {
 
-using Assignment = std::vector<int>;  // the candidate of every variable
+using Choices = std::vector<int>;  // the candidate of every variable
 
 // Costs of a variable's candidates (one row), or of the pairs of two variables' candidates (row: the first one's).
 struct CostTable {
@@ -48,9 +48,9 @@ class ChoiceProblem {
   const std::vector<Edge>& edges() const { return edges_; }
   const std::vector<int>& edges_of(int variable) const { return edges_of_[variable]; }
 
-  std::vector<double> totals(const Assignment& chosen) const;  // by resource
+  std::vector<double> totals(const Choices& chosen) const;  // by resource
   double cost(const std::vector<double>& totals) const;
-  double cost(const Assignment& chosen) const { return cost(totals(chosen)); }
+  double cost(const Choices& chosen) const { return cost(totals(chosen)); }
   // How far totals are over their limits, in parts of these; 0 when all are kept.
   double excess(const std::vector<double>& totals) const;
   bool limited() const;
@@ -67,7 +67,7 @@ class ChoiceProblem {
 };
 
 // What one variable and its edges add to the totals.
-std::vector<double> share_of(const ChoiceProblem& problem, const Assignment& chosen, int variable);
+std::vector<double> share_of(const ChoiceProblem& problem, const Choices& chosen, int variable);
 
 // A table under weights of its resources.
 std::vector<double> weighted(const CostTable& table, const std::vector<double>& weights);
@@ -80,7 +80,7 @@ struct SearchBudget {
 };
 
 struct ChoiceSolution {
-  Assignment assignment;
+  Choices assignment;
   std::vector<double> totals;
   double cost = std::numeric_limits<double>::infinity();  // infinite where no assignment within the limits was found
   double lower_bound = -std::numeric_limits<double>::infinity();
@@ -92,7 +92,7 @@ struct ChoiceSolution {
 
 struct SolveOptions {
   SearchBudget budget;                // an iteration: a round of improvement, or a step towards the best multipliers
-  std::vector<Assignment> starts;     // known assignments: the answer is never worse than the best of them
+  std::vector<Choices> starts;        // known assignments: the answer is never worse than the best of them
   double table_bytes = 512 << 20;     // of messages; larger ones are split, and the answer may then be inexact
   double step_operations = 2e10;      // of one elimination, likewise
   double gap = 1e-4;                  // relative to the bound: what is closer is good enough

@@ -74,7 +74,7 @@ class Messages {
   bool done() const { return done_; }
   // The least cost if the plan is exact, else not more than that.
   double bound() const;
-  Assignment assignment() const;
+  Choices assignment() const;
 
  private:
   const ChoiceProblem& problem_;
@@ -91,7 +91,7 @@ using Targets = std::vector<std::vector<double>>;
 // is exact.
 struct Frontier {
   bool found = false;
-  Assignment assignment;
+  Choices assignment;
 };
 std::optional<Frontier> pareto_optimum(const ChoiceProblem& problem, const EliminationPlan& plan,
                                        const Targets& targets, double above, int64_t max_points, Deadline& deadline);
@@ -100,7 +100,7 @@ std::optional<Frontier> pareto_optimum(const ChoiceProblem& problem, const Elimi
 struct Restricted {
   ChoiceProblem problem;
   std::vector<std::vector<int>> keep;
-  Assignment lift(const Assignment& chosen) const;
+  Choices lift(const Choices& chosen) const;
 };
 Restricted restrict_candidates(const ChoiceProblem& problem, std::vector<std::vector<int>> keep);
 // Without candidates that another one is no worse than, whatever the neighbours do, under each of the weightings.
@@ -113,16 +113,16 @@ class Incumbent {
   using Cost = std::function<double(const std::vector<double>&)>;
   Incumbent(const ChoiceProblem& problem, Cost cost) : problem_(problem), cost_of_(std::move(cost)) {}
 
-  bool offer(const Assignment& chosen);  // true when it is the best now
+  bool offer(const Choices& chosen);  // true when it is the best now
   bool better(const std::vector<double>& totals) const;
-  const Assignment& assignment() const { return assignment_; }
+  const Choices& assignment() const { return assignment_; }
   const std::vector<double>& totals() const { return totals_; }
   double cost() const { return excess_ > 0 ? std::numeric_limits<double>::infinity() : cost_; }
 
  private:
   const ChoiceProblem& problem_;
   Cost cost_of_;
-  Assignment assignment_;
+  Choices assignment_;
   std::vector<double> totals_;
   double excess_ = std::numeric_limits<double>::infinity(), cost_ = std::numeric_limits<double>::infinity();
 };

@@ -88,7 +88,7 @@ class Branching {
   int64_t left_;
   Deadline deadline_;
   Incumbent best_;
-  Assignment chosen_;
+  Choices chosen_;
   std::vector<std::vector<ChoiceProblem::Edge>> ends_at_;  // by the later end
   std::vector<std::vector<double>> rest_;
 };
@@ -99,11 +99,11 @@ ChoiceSolution branch_and_bound(const ChoiceProblem& problem, const SearchBudget
   return Branching(problem, budget).run();
 }
 
-Walked enumerate(const std::vector<int>& candidates, const std::function<double(const Assignment&)>& cost,
+Walked enumerate(const std::vector<int>& candidates, const std::function<double(const Choices&)>& cost,
                  const SearchBudget& budget) {
   Deadline deadline(budget);
   Walked best;
-  Assignment chosen(candidates.size(), 0);
+  Choices chosen(candidates.size(), 0);
   for (size_t next = 0; next < candidates.size() || candidates.empty();) {
     if (best.looked_at >= budget.iterations || deadline.over()) return best;
     const double value = cost(chosen);

@@ -67,7 +67,7 @@ bool Incumbent::better(const std::vector<double>& totals) const {
   return excess < excess_ || (excess == excess_ && cost_of_(totals) < cost_);
 }
 
-bool Incumbent::offer(const Assignment& chosen) {
+bool Incumbent::offer(const Choices& chosen) {
   std::vector<double> totals = problem_.totals(chosen);
   if (!assignment_.empty() && !better(totals)) return false;
   assignment_ = chosen;
@@ -85,7 +85,7 @@ void descend(const ChoiceProblem& problem, Incumbent& best, Deadline& deadline) 
       if (deadline.over()) return;
       const std::vector<double> without = share_of(problem, best.assignment(), v);
       for (int k = 0; k < problem.candidates(v); ++k) {
-        Assignment next = best.assignment();
+        Choices next = best.assignment();
         next[v] = k;
         std::vector<double> totals = share_of(problem, next, v);
         // A forbidden choice elsewhere would hide what is not.

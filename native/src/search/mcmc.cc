@@ -17,7 +17,7 @@ AdditiveLandscape::AdditiveLandscape(const ChoiceProblem& problem, std::vector<d
   penalties_.resize(problem.resources(), 0.0);
 }
 
-double AdditiveLandscape::start(const Assignment& chosen) {
+double AdditiveLandscape::start(const Choices& chosen) {
   chosen_ = chosen;
   totals_ = proposed_ = problem_.totals(chosen);
   return value();
@@ -52,7 +52,7 @@ double AdditiveLandscape::value() const {
   return sum;
 }
 
-double CostLandscape::start(const Assignment& chosen) {
+double CostLandscape::start(const Choices& chosen) {
   chosen_ = chosen;
   return cost_(chosen);
 }
@@ -63,7 +63,7 @@ double CostLandscape::propose(int variable, int candidate) {
   return cost_(proposed_);
 }
 
-Walked metropolis(const std::vector<int>& candidates, const Assignment& start, Landscape& landscape,
+Walked metropolis(const std::vector<int>& candidates, const Choices& start, Landscape& landscape,
                   const WalkOptions& options) {
   FF_CHECK(start.size() == candidates.size(), start.size(), " of ", candidates.size());
   Deadline deadline(options.budget);
@@ -75,7 +75,7 @@ Walked metropolis(const std::vector<int>& candidates, const Assignment& start, L
   const int64_t reset_span = std::clamp<int64_t>(each / 100, 1, 1000);
   for (int restart = 0; restart < options.restarts && !movable.empty(); ++restart) {
     RandomStream random(options.seed, 2, static_cast<uint64_t>(restart));
-    Assignment current = start, walk_best = start;
+    Choices current = start, walk_best = start;
     double current_cost = landscape.start(start), walk_best_cost = current_cost;
     for (int64_t i = 0; i < each && !deadline.over(); ++i) {
       if (i % reset_span == 0 && current != walk_best) {

@@ -191,8 +191,8 @@ double Messages::bound() const {
   return sum;
 }
 
-Assignment Messages::assignment() const {
-  Assignment chosen(problem_.size(), 0);
+Choices Messages::assignment() const {
+  Choices chosen(problem_.size(), 0);
   for (size_t i = plan_.order.size(); i-- > 0;) {
     const EliminationPlan::Variable& gone = plan_.order[i];
     std::vector<double> sums(problem_.candidates(gone.variable), 0.0);

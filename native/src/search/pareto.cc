@@ -190,8 +190,8 @@ class Frontiers {
     return Frontier{true, unwound(point)};
   }
 
-  Assignment unwound(std::vector<int>& point) const {
-    Assignment chosen(problem_.size(), 0);
+  Choices unwound(std::vector<int>& point) const {
+    Choices chosen(problem_.size(), 0);
     for (size_t i = plan_.order.size(); i-- > 0;) {
       const EliminationPlan::Variable& gone = plan_.order[i];
       for (const EliminationPlan::Sent& sent : gone.messages) {

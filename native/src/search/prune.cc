@@ -86,8 +86,8 @@ Candidates undominated(const std::vector<Surroundings>& weightings, const Candid
 
 }  // namespace
 
-Assignment Restricted::lift(const Assignment& chosen) const {
-  Assignment lifted(chosen.size());
+Choices Restricted::lift(const Choices& chosen) const {
+  Choices lifted(chosen.size());
   for (size_t v = 0; v < chosen.size(); ++v) lifted[v] = keep[v][chosen[v]];
   return lifted;
 }

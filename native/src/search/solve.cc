@@ -25,8 +25,8 @@ Weights combination(const Weights& a, double s, const Weights& b) {
 }
 
 // A candidate for each variable by its own cost alone.
-Assignment cheapest_each(const ChoiceProblem& problem) {
-  Assignment chosen;
+Choices cheapest_each(const ChoiceProblem& problem) {
+  Choices chosen;
   for (const ChoiceProblem::Variable& variable : problem.variables()) {
     const std::vector<double> costs = weighted(problem.tables()[variable.table], problem.weights);
     chosen.push_back(static_cast<int>(std::min_element(costs.begin(), costs.end()) - costs.begin()));
@@ -57,7 +57,7 @@ class Search {
         best_(problem, [this](const std::vector<double>& totals) { return largest(totals); }) {
     for (int r = 0; r < problem_.resources(); ++r)
       if (problem_.limits[r] < kInfinity) limited_.push_back(r);
-    for (const Assignment& start : options.starts) best_.offer(start);
+    for (const Choices& start : options.starts) best_.offer(start);
     best_.offer(cheapest_each(problem));
   }
 
@@ -122,7 +122,7 @@ class Search {
     for (double& weight : weights) weight = std::max(weight, 0.0);
     const Messages messages(reduced_->problem, plan_, weights, deadline_);
     if (!messages.done()) return {};
-    const Assignment chosen = reduced_->lift(messages.assignment());
+    const Choices chosen = reduced_->lift(messages.assignment());
     best_.offer(chosen);
     return {true, messages.bound(), problem_.totals(chosen)};
   }

@@ -42,8 +42,8 @@ std::vector<Cut> cuts_of(const Sharding& sharding, int dim, int64_t extent) {
     for (const Cut& cut : cuts)
       for (int p = 0; p < axis.degree; ++p) {
         const Range range = part_of(cut.end - cut.begin, p, axis.degree);
-        next.push_back({cut.begin + range.origin, cut.begin + range.origin + range.extent,
-                        cut.offset + p * axis.stride});
+        next.push_back(
+            {cut.begin + range.origin, cut.begin + range.origin + range.extent, cut.offset + p * axis.stride});
       }
     cuts = std::move(next);
   }
@@ -144,9 +144,9 @@ double Transfers::reshard(const TensorType& type, const Sharding& from, const Sh
       const auto same = std::find_if(to.axes.begin(), to.axes.end(), [&](const ShardAxis& other) {
         return other.dim >= 0 && other.degree == axis.degree && other.stride == axis.stride;
       });
-      axis.dim = same != to.axes.end() ? same->dim
-                                       : static_cast<int>(slicing_dim(whole_of(part.shape),
-                                                                      static_cast<size_t>(axis.degree)));
+      axis.dim = same != to.axes.end()
+                     ? same->dim
+                     : static_cast<int>(slicing_dim(whole_of(part.shape), static_cast<size_t>(axis.degree)));
       if (axis.dim >= static_cast<int>(type.shape.size())) axis.dim = ShardAxis::kCopies;
     }
   }
@@ -188,10 +188,11 @@ double Transfers::gather(const TensorType& type, const Sharding& from, const Sha
         if (here) continue;
         // The nearest copy: one of this node, or what a neighbour has brought, or one far away.
         const std::vector<int>& copies = have.copies();
-        const auto near = std::find_if(copies.begin(), copies.end(),
-                                       [&, away = offset](int copy) { return node_of(copy + away) == node_of(device); });
-        int source = near != copies.end() ? *near + offset
-                                          : copies[static_cast<size_t>(device) % copies.size()] + offset;
+        const auto near = std::find_if(copies.begin(), copies.end(), [&, away = offset](int copy) {
+          return node_of(copy + away) == node_of(device);
+        });
+        int source =
+            near != copies.end() ? *near + offset : copies[static_cast<size_t>(device) % copies.size()] + offset;
         if (near == copies.end()) {
           const auto [it, first] = brought.try_emplace(offset, device);
           if (!first) source = it->second;

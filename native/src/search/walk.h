@@ -9,7 +9,7 @@ namespace ff {
 class Landscape {
  public:
   virtual ~Landscape() = default;
-  virtual double start(const Assignment& chosen) = 0;
+  virtual double start(const Choices& chosen) = 0;
   // The cost after one change of what was last started from or accepted.
   virtual double propose(int variable, int candidate) = 0;
   virtual void accept() = 0;  // the last proposal
@@ -19,7 +19,7 @@ class Landscape {
 class AdditiveLandscape final : public Landscape {
  public:
   explicit AdditiveLandscape(const ChoiceProblem& problem, std::vector<double> penalties = {});
-  double start(const Assignment& chosen) override;
+  double start(const Choices& chosen) override;
   double propose(int variable, int candidate) override;
   void accept() override;
 
@@ -28,21 +28,21 @@ class AdditiveLandscape final : public Landscape {
 
   const ChoiceProblem& problem_;
   std::vector<double> penalties_, totals_, proposed_;
-  Assignment chosen_;
+  Choices chosen_;
   int variable_ = 0, candidate_ = 0;
 };
 
 // Any function of an assignment.
 class CostLandscape final : public Landscape {
  public:
-  explicit CostLandscape(std::function<double(const Assignment&)> cost) : cost_(std::move(cost)) {}
-  double start(const Assignment& chosen) override;
+  explicit CostLandscape(std::function<double(const Choices&)> cost) : cost_(std::move(cost)) {}
+  double start(const Choices& chosen) override;
   double propose(int variable, int candidate) override;
   void accept() override { chosen_ = proposed_; }
 
  private:
-  std::function<double(const Assignment&)> cost_;
-  Assignment chosen_, proposed_;
+  std::function<double(const Choices&)> cost_;
+  Choices chosen_, proposed_;
 };
 
 struct WalkOptions {
@@ -53,7 +53,7 @@ struct WalkOptions {
 };
 
 struct Walked {
-  Assignment assignment;
+  Choices assignment;
   double cost = std::numeric_limits<double>::infinity();
   int64_t looked_at = 0, accepted = 0;
   bool complete = false;  // all assignments were looked at
@@ -61,11 +61,11 @@ struct Walked {
 
 // Metropolis (1953) as FlexFlow has it: a random variable gets a random other candidate; every hundredth of the budget,
 // but at most every 1000 proposals, the walk goes on from the best. Never worse than the start.
-Walked metropolis(const std::vector<int>& candidates, const Assignment& start, Landscape& landscape,
+Walked metropolis(const std::vector<int>& candidates, const Choices& start, Landscape& landscape,
                   const WalkOptions& options);
 
 // Every assignment, in order; the first of the best.
-Walked enumerate(const std::vector<int>& candidates, const std::function<double(const Assignment&)>& cost,
+Walked enumerate(const std::vector<int>& candidates, const std::function<double(const Choices&)>& cost,
                  const SearchBudget& budget);
 
 }  // namespace ff
