@@ -18,7 +18,7 @@ from ctypes import (
 from typing import Any
 
 # Of all that follows; the library carries it too, so that one of another interface is refused.
-DIGEST = "a467cf76cdd8a92e"
+DIGEST = "ed67045ef751660c"
 
 ff_handle = c_uint64
 ff_tensor = c_int64
@@ -101,6 +101,35 @@ class ff_progress(Structure):
     ]
 
 
+class ff_device(Structure):
+    _fields_ = [
+        ("kind", c_char_p),
+        ("threads", c_int32),
+        ("node", c_int32),
+        ("space", c_int32),
+        ("memory", c_int64),
+        ("bandwidth", c_double),
+        ("launch", c_double),
+    ]
+
+
+class ff_rate(Structure):
+    _fields_ = [
+        ("device", c_int32),
+        ("dtype", c_int32),
+        ("flops", c_double),
+    ]
+
+
+class ff_link(Structure):
+    _fields_ = [
+        ("from", c_int32),
+        ("to", c_int32),
+        ("latency", c_double),
+        ("bandwidth", c_double),
+    ]
+
+
 
 # name: (types of the arguments, type of the result)
 FUNCTIONS: dict[str, tuple[tuple[Any, ...], Any]] = {
@@ -139,6 +168,8 @@ FUNCTIONS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "ff_model_text": ((ff_handle, c_char_p, c_int32, POINTER(c_char_p),), ff_status),
     "ff_agree": ((ff_handle, POINTER(c_int64),), ff_status),
     "ff_profile": ((ff_handle, c_int32,), ff_status),
+    "ff_machine_create": ((c_char_p, POINTER(ff_device), c_size_t, POINTER(ff_rate), c_size_t, c_int32, POINTER(ff_link), c_size_t, c_int32, POINTER(ff_handle),), ff_status),
+    "ff_machine_route": ((ff_handle, c_int32, c_int32, POINTER(c_int32), c_size_t, POINTER(c_size_t), POINTER(c_double), POINTER(c_double),), ff_status),
 }
 
 

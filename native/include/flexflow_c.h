@@ -104,6 +104,32 @@ typedef struct ff_progress {
   int32_t finished; /* 1: the epoch has no more batches */
 } ff_progress;
 
+/* A device of a machine that may be nowhere but in a file. */
+typedef struct ff_device {
+  const char* kind; /* which kernels run there: "cpu", "cuda", ... */
+  int32_t threads;
+  int32_t node;     /* devices of one node are near each other */
+  int32_t space;    /* devices of one address space read each other's memory as their own; -1: one of its own */
+  int64_t memory;   /* bytes */
+  double bandwidth; /* of its memory, bytes per second */
+  double launch;    /* seconds of a call beyond its work */
+} ff_device;
+
+/* How fast a device computes in a type; every device needs one for float32. */
+typedef struct ff_rate {
+  int32_t device;
+  int32_t dtype;
+  double flops; /* per second */
+} ff_rate;
+
+/* One direction of a connection. Ends are numbers of devices or, after them, of switches. */
+typedef struct ff_link {
+  int32_t from;
+  int32_t to;
+  double latency;   /* seconds */
+  double bandwidth; /* bytes per second */
+} ff_link;
+
 /* ---- library ---- */
 FF_API const char* ff_last_error(void);
 /* what: "version", "build", "abi" (a digest of this interface), "options", "engines", "engine" (the one that a compile
@@ -224,6 +250,16 @@ FF_API ff_status ff_model_text(ff_handle model, const char* what, int32_t sectio
 FF_API ff_status ff_agree(ff_handle model, int64_t* value);
 /* Time each step of the plan while on; read with ff_model_text(model, "profile", ...). */
 FF_API ff_status ff_profile(ff_handle model, int32_t on);
+
+/* ---- machine models ---- */
+/* A machine to search strategies for. overlap: its devices move data while they compute. */
+FF_API ff_status ff_machine_create(const char* name, const ff_device* devices, size_t n_devices, const ff_rate* rates,
+                                   size_t n_rates, int32_t switches, const ff_link* links, size_t n_links,
+                                   int32_t overlap, ff_handle* machine);
+/* The fastest way for a megabyte from a device to another: its links by number, its latency, and the bandwidth of its
+ * narrowest link, which is infinite from a device to itself. */
+FF_API ff_status ff_machine_route(ff_handle machine, int32_t from, int32_t to, int32_t* links, size_t capacity,
+                                  size_t* n_links, double* latency, double* bandwidth);
 
 #ifdef __cplusplus
 }
