@@ -54,40 +54,42 @@ int64_t common(const Cut& a, const Cut& b) {
   return std::max<int64_t>(0, std::min(a.end, b.end) - std::max(a.begin, b.begin));
 }
 
-// What each device holds, or wants, of a tensor: by dimension the number of its cut; copies share it.
+// What devices hold, or want, of a tensor: by dimension the number of its cut.
 class Placed {
  public:
-  Placed(const Sharding& sharding, const Shape& shape) {
-    cuts_.reserve(shape.size());
+  Placed(const Sharding& sharding, const Shape& shape) : sharding_(sharding) {
     for (size_t d = 0; d < shape.size(); ++d) cuts_.push_back(cuts_of(sharding, static_cast<int>(d), shape[d]));
-    copies_ = devices_of(sharding.start, axes_of(sharding, ShardAxis::kCopies));
-    std::vector<size_t> at(shape.size(), 0);
-    add_devices(0, 0, at);
   }
 
-  const std::vector<std::vector<Cut>>& cuts() const { return cuts_; }
-  const std::vector<int>& copies() const { return copies_; }  // devices of the first part
-  // By dimension; nullptr: nothing lies on that device.
-  const std::vector<size_t>* at(int device) const {
-    const auto it = at_.find(device);
-    return it == at_.end() ? nullptr : &it->second;
+  const std::vector<Cut>& cuts(size_t dim) const { return cuts_[dim]; }
+  // Whether a device has a part, and which.
+  bool find(int device, std::vector<size_t>& part) const {
+    part.assign(cuts_.size(), 0);
+    int rest = device - sharding_.start;
+    if (rest < 0) return false;
+    for (const ShardAxis& axis : sharding_.axes) {
+      const int digit = digit_of(axis, device);
+      rest -= digit * axis.stride;
+      if (axis.dim >= 0)
+        part[axis.dim] = part[axis.dim] * static_cast<size_t>(axis.degree) + static_cast<size_t>(digit);
+    }
+    return rest == 0;
+  }
+  // Of the devices that have the part which is so far from the first one's, that which lies as this device does.
+  int like(int device, int offset) const {
+    int holder = sharding_.start + offset;
+    for (const ShardAxis& axis : sharding_.axes)
+      if (axis.dim < 0) holder += digit_of(axis, device) * axis.stride;
+    return holder;
   }
 
  private:
-  void add_devices(size_t dim, int offset, std::vector<size_t>& at) {
-    if (dim == cuts_.size()) {
-      for (const int copy : copies_) at_.emplace(copy + offset, at);
-      return;
-    }
-    for (size_t c = 0; c < cuts_[dim].size(); ++c) {
-      at[dim] = c;
-      add_devices(dim + 1, offset + cuts_[dim][c].offset, at);
-    }
+  int digit_of(const ShardAxis& axis, int device) const {
+    return std::max(0, device - sharding_.start) / axis.stride % axis.degree;
   }
 
+  const Sharding& sharding_;
   std::vector<std::vector<Cut>> cuts_;
-  std::vector<int> copies_;
-  std::unordered_map<int, std::vector<size_t>> at_;
 };
 
 double rounds(size_t members) { return members > 1 ? std::ceil(std::log2(static_cast<double>(members))) : 0; }
@@ -97,7 +99,7 @@ double rounds(size_t members) { return members > 1 ? std::ceil(std::log2(static_
 // Bytes on each link, of all that is under way at one time.
 class Transfers::Load {
  public:
-  explicit Load(const Network& network) : network_(network), bytes_(network.links().size()) {}
+  explicit Load(const Network& network) : network_(network) {}
 
   void add(int from, int to, double bytes) {
     if (from == to || bytes <= 0) return;
@@ -107,14 +109,13 @@ class Transfers::Load {
   // The busiest link, and the latency of the rounds that an algorithm takes.
   double seconds(double rounds) const {
     double longest = 0;
-    for (size_t l = 0; l < bytes_.size(); ++l)
-      if (bytes_[l] > 0) longest = std::max(longest, bytes_[l] / network_.links()[l].bandwidth);
+    for (const auto& [link, bytes] : bytes_) longest = std::max(longest, bytes / network_.links()[link].bandwidth);
     return longest + rounds * latency_;
   }
 
  private:
   const Network& network_;
-  std::vector<double> bytes_;
+  std::unordered_map<int, double> bytes_;
   double latency_ = 0;
 };
 
@@ -157,51 +158,65 @@ double Transfers::reshard(const TensorType& type, const Sharding& from, const Sh
   return known_[key] = seconds;
 }
 
+namespace {
+
+// A part of what a device wants: how far from the first one its holder is, how many elements are wanted of it, and
+// whether the device has it itself.
+struct Wanted {
+  int offset;
+  double elements;
+  bool here;
+};
+
+void find_wanted(const Placed& have, const Placed& want, int device, std::vector<Wanted>& parts) {
+  std::vector<size_t> wants, has;
+  parts.clear();
+  if (!want.find(device, wants)) return;
+  parts.push_back({0, 1, have.find(device, has)});
+  std::vector<Wanted> next;
+  for (size_t d = 0; d < wants.size(); ++d) {
+    next.clear();
+    const Cut& cut = want.cuts(d)[wants[d]];
+    const std::vector<Cut>& cuts = have.cuts(d);
+    for (size_t c = 0; c < cuts.size(); ++c)
+      if (const int64_t both = common(cuts[c], cut); both > 0)
+        for (const Wanted& part : parts)
+          next.push_back(
+              {part.offset + cuts[c].offset, part.elements * static_cast<double>(both), part.here && has[d] == c});
+    std::swap(parts, next);
+  }
+}
+
+}  // namespace
+
 double Transfers::gather(const TensorType& type, const Sharding& from, const Sharding& to) const {
   const Placed have(from, type.shape), want(to, type.shape);
-  const auto element = static_cast<double>(size_of(type.dtype));
   const auto node_of = [&](int device) { return model_.machine.devices[device].node; };
-  const std::set<size_t> looked_at = {0, nodes_.size() / 2, nodes_.size() - 1};
+  const auto element = static_cast<double>(size_of(type.dtype));
+  std::vector<Wanted> parts;
+  std::vector<int> brought(model_.machine.devices.size());
   double longest = 0;
-  for (const size_t node : looked_at) {
+  for (const size_t node : std::set<size_t>{0, nodes_.size() - 1}) {
     Load load(model_.network);
-    std::set<int> sources;
-    std::unordered_map<int, int> brought;  // by the first holder of a part, who has brought it into this node
+    size_t most = 1;
+    std::fill(brought.begin(), brought.end(), -1);  // by offset: who has brought that part into this node
     for (const int device : nodes_[node]) {
-      const std::vector<size_t>* wants = want.at(device);
-      if (wants == nullptr) continue;
-      const std::vector<size_t>* has = have.at(device);
-      // Every part that has something of what is wanted, dimension by dimension.
-      std::vector<std::tuple<int, double, bool>> parts{{0, element, has != nullptr}};
-      for (size_t d = 0; d < wants->size(); ++d) {
-        std::vector<std::tuple<int, double, bool>> next;
-        for (size_t c = 0; c < have.cuts()[d].size(); ++c) {
-          const int64_t both = common(have.cuts()[d][c], want.cuts()[d][(*wants)[d]]);
-          if (both == 0) continue;
-          for (const auto& [offset, bytes, here] : parts)
-            next.emplace_back(offset + have.cuts()[d][c].offset, bytes * static_cast<double>(both),
-                              here && (*has)[d] == c);
+      find_wanted(have, want, device, parts);
+      most = std::max(most, parts.size());
+      for (const Wanted& part : parts) {
+        if (part.here) continue;
+        int source = have.like(device, part.offset);
+        if (node_of(source) != node_of(device)) {
+          int& neighbour = brought[part.offset];
+          if (neighbour < 0)
+            neighbour = device;
+          else
+            source = neighbour;
         }
-        parts = std::move(next);
-      }
-      for (const auto& [offset, bytes, here] : parts) {
-        if (here) continue;
-        // The nearest copy: one of this node, or what a neighbour has brought, or one far away.
-        const std::vector<int>& copies = have.copies();
-        const auto near = std::find_if(copies.begin(), copies.end(), [&, away = offset](int copy) {
-          return node_of(copy + away) == node_of(device);
-        });
-        int source =
-            near != copies.end() ? *near + offset : copies[static_cast<size_t>(device) % copies.size()] + offset;
-        if (near == copies.end()) {
-          const auto [it, first] = brought.try_emplace(offset, device);
-          if (!first) source = it->second;
-        }
-        load.add(source, device, bytes);
-        sources.insert(source);
+        load.add(source, device, part.elements * element);
       }
     }
-    longest = std::max(longest, load.seconds(std::max(1.0, rounds(sources.size()))));
+    longest = std::max(longest, load.seconds(std::max(1.0, rounds(most))));
   }
   return longest;
 }
@@ -213,7 +228,7 @@ double Transfers::reduce(double bytes, const Sharding& sharding) const {
   Sharding heads = sharding;
   std::erase_if(heads.axes, [](const ShardAxis& axis) { return axis.dim == ShardAxis::kPartial; });
   const auto node_of = [&](int device) { return model_.machine.devices[device].node; };
-  const std::set<int> looked_at = {0, static_cast<int>(nodes_.size()) / 2, static_cast<int>(nodes_.size()) - 1};
+  const std::set<int> looked_at = {0, static_cast<int>(nodes_.size()) - 1};
   Load local(model_.network), far(model_.network);
   double near_rounds = 0, far_rounds = 0;
   for (const int head : devices_of(sharding.start, heads.axes)) {

@@ -17,7 +17,7 @@ class Transfers {
   explicit Transfers(const MachineModel& model);
 
   // Seconds, all devices at one time, from tensors that lie as `from` says to copies, parts or terms as `to` says.
-  // Symmetric by devices: the first, the middle and the last node are looked at.
+  // Symmetric by devices: the first and the last node are looked at.
   double reshard(const TensorType& type, const Sharding& from, const Sharding& to) const;
   // Each device of a group ends with the sum of what all have: a reduction in slices, then a gathering of the slices
   // (Thakur et al. 2005), first within nodes and then between them. bytes: that each device has; terms: how the terms
