@@ -23,11 +23,6 @@ uint64_t hash_of(const CostTable& table) {
   return hash;
 }
 
-void add(std::vector<double>& sums, const CostTable& table, int row, int column) {
-  for (size_t r = 0; r < sums.size(); ++r)
-    if (!table.values[r].empty()) sums[r] += table.values[r][static_cast<size_t>(row) * table.columns + column];
-}
-
 }  // namespace
 
 ChoiceProblem::ChoiceProblem(int resources) : weights(resources, 0.0), limits(resources, kInfinity) {
@@ -81,18 +76,23 @@ std::vector<double> ChoiceProblem::totals(const Choices& chosen) const {
   std::vector<double> sums(weights.size(), 0.0);
   for (int v = 0; v < size(); ++v) {
     FF_CHECK(chosen[v] >= 0 && chosen[v] < candidates(v), "variable ", v, ": ", chosen[v], " of ", candidates(v));
-    add(sums, tables_[variables_[v].table], 0, chosen[v]);
+    add_costs(sums, tables_[variables_[v].table], 0, chosen[v]);
   }
-  for (const Edge& edge : edges_) add(sums, tables_[edge.table], chosen[edge.from], chosen[edge.to]);
+  for (const Edge& edge : edges_) add_costs(sums, tables_[edge.table], chosen[edge.from], chosen[edge.to]);
   return sums;
 }
 
-std::vector<double> share_of(const ChoiceProblem& problem, const Choices& chosen, int variable) {
+void add_costs(std::vector<double>& totals, const CostTable& table, int row, int column) {
+  for (size_t r = 0; r < totals.size(); ++r)
+    if (!table.values[r].empty()) totals[r] += table.values[r][static_cast<size_t>(row) * table.columns + column];
+}
+
+std::vector<double> share_of(const ChoiceProblem& problem, const Assignment& chosen, int variable) {
   std::vector<double> sums(problem.resources(), 0.0);
-  add(sums, problem.tables()[problem.variables()[variable].table], 0, chosen[variable]);
+  add_costs(sums, problem.tables()[problem.variables()[variable].table], 0, chosen[variable]);
   for (const int e : problem.edges_of(variable)) {
     const ChoiceProblem::Edge& edge = problem.edges()[e];
-    add(sums, problem.tables()[edge.table], chosen[edge.from], chosen[edge.to]);
+    add_costs(sums, problem.tables()[edge.table], chosen[edge.from], chosen[edge.to]);
   }
   return sums;
 }

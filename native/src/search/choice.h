@@ -66,6 +66,9 @@ class ChoiceProblem {
   std::vector<std::vector<int>> edges_of_;
 };
 
+// Add the costs of one pair of candidates to totals; row 0 of the costs of a variable's own.
+void add_costs(std::vector<double>& totals, const CostTable& table, int row, int column);
+
 // What one variable and its edges add to the totals.
 std::vector<double> share_of(const ChoiceProblem& problem, const Choices& chosen, int variable);
 
@@ -76,7 +79,7 @@ std::vector<double> weighted(const CostTable& table, const std::vector<double>& 
 struct SearchBudget {
   double seconds = std::numeric_limits<double>::infinity();
   int64_t iterations = 100;
-  std::function<bool()> stop;  // asked about every 10 ms, on the thread that searches; true ends it
+  std::function<bool()> stop{};  // asked about every 10 ms, on the thread that searches; true ends it
 };
 
 struct ChoiceSolution {
@@ -84,7 +87,7 @@ struct ChoiceSolution {
   std::vector<double> totals;
   double cost = std::numeric_limits<double>::infinity();  // infinite where no assignment within the limits was found
   double lower_bound = -std::numeric_limits<double>::infinity();
-  bool exact = false;  // proven to be the optimum, or that there is none
+  bool exact = false;  // proven, but for rounding, to be the optimum, or that there is none
   // What it took: eliminations, how many of them were different, and additions of one run over those.
   int64_t steps = 0, distinct_steps = 0;
   double operations = 0;
@@ -92,7 +95,7 @@ struct ChoiceSolution {
 
 struct SolveOptions {
   SearchBudget budget;                // an iteration: a round of improvement, or a step towards the best multipliers
-  std::vector<Choices> starts;        // known assignments: the answer is never worse than the best of them
+  std::vector<Assignment> starts{};   // known assignments: the answer is never worse than the best of them
   double table_bytes = 512 << 20;     // of messages; larger ones are split, and the answer may then be inexact
   double step_operations = 2e10;      // of one elimination, likewise
   double gap = 1e-4;                  // relative to the bound: what is closer is good enough

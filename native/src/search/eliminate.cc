@@ -26,10 +26,14 @@ class Planner {
     for (const ChoiceProblem::Edge& edge : problem.edges()) add_factor({edge.table, {edge.from, edge.to}}, -1);
   }
 
-  EliminationPlan run() {
+  EliminationPlan run(Deadline& deadline) {
     for (int v = 0; v < problem_.size(); ++v) neighbours_[v] = neighbours(v);
     for (int v = 0; v < problem_.size(); ++v) rescore(v);
     while (!queue_.empty()) {
+      if (deadline.over()) {
+        plan_.complete = plan_.exact = false;
+        break;
+      }
       const int v = std::get<2>(*queue_.begin());
       queue_.erase(queue_.begin());
       eliminate(v);
@@ -221,16 +225,16 @@ class Planner {
 
 }  // namespace
 
-EliminationPlan plan_elimination(const ChoiceProblem& problem, const EliminationLimits& limits) {
+EliminationPlan plan_elimination(const ChoiceProblem& problem, const EliminationLimits& limits, Deadline& deadline) {
   constexpr double kCheap = 1e8;  // operations that take no longer than another plan
   const double entries = limits.bytes / sizeof(double);
   const auto best_plan = [&](double operations, double most_entries) {
     std::optional<EliminationPlan> best;
     for (uint64_t noise = 0; noise <= limits.tries && (!best || best->operations > kCheap); ++noise)
       for (const Heuristic heuristic : {Heuristic::least_operations, Heuristic::least_fill}) {
-        EliminationPlan plan = Planner(problem, heuristic, noise, operations, most_entries).run();
+        EliminationPlan plan = Planner(problem, heuristic, noise, operations, most_entries).run(deadline);
         const auto rank = [&](const EliminationPlan& p) {
-          return std::make_tuple(p.bytes > limits.bytes, !p.exact, p.operations);
+          return std::make_tuple(!p.complete, p.bytes > limits.bytes, !p.exact, p.operations);
         };
         if (!best || rank(plan) < rank(*best)) best = std::move(plan);
       }
@@ -238,7 +242,7 @@ EliminationPlan plan_elimination(const ChoiceProblem& problem, const Elimination
   };
   EliminationPlan plan = best_plan(limits.operations, entries);
   // Many messages, each of which would have been small enough. A message to one neighbour is always had.
-  for (double share = 0.25; plan.bytes > limits.bytes && share > 1e-9; share /= 4)
+  for (double share = 0.25; plan.complete && plan.bytes > limits.bytes && share > 1e-9; share /= 4)
     plan = best_plan(limits.operations * share, entries * share);
   return plan;
 }

@@ -52,7 +52,8 @@ struct EliminationPlan {
   std::vector<Variable> order;
   std::vector<EliminationStep> steps;
   std::vector<Factor> messages;
-  bool exact = true;  // no bucket had to be split
+  bool exact = true;     // no bucket had to be split
+  bool complete = true;  // time was not over before the end
   double operations = 0, bytes = 0;
 };
 
@@ -63,7 +64,7 @@ struct EliminationLimits {
 };
 
 // Several orders are tried; the cheapest is returned.
-EliminationPlan plan_elimination(const ChoiceProblem& problem, const EliminationLimits& limits);
+EliminationPlan plan_elimination(const ChoiceProblem& problem, const EliminationLimits& limits, Deadline& deadline);
 
 // The numbers of a plan under weights of resources.
 class Messages {
@@ -80,21 +81,37 @@ class Messages {
   const ChoiceProblem& problem_;
   const EliminationPlan& plan_;
   std::vector<std::vector<double>> values_;  // by content
-  bool done_ = true;
+  bool done_;
 };
 
 // Weights of resources; what is to be minimised is the largest of these sums, most often of a single one.
 using Targets = std::vector<std::vector<double>>;
 
-// The optimum within the limits, by messages of Pareto frontiers over (targets, limited totals). Nothing when they
-// would have too many points, or time is over. No assignment when there is none that costs less than `above`. The plan
-// is exact.
+// The optimum within the limits, by messages of Pareto frontiers over (targets, limited totals).
 struct Frontier {
-  bool found = false;
-  Choices assignment;
+  bool found = false;  // an assignment that costs less than `above`
+  Assignment assignment;
 };
+struct FrontierOptions {
+  double above = std::numeric_limits<double>::infinity();
+  int64_t most_points = 1 << 18;  // of all messages; with more, there is no result
+  // Frontiers are thinned out to about so many points, by cost under these multipliers of (targets, limited totals).
+  // What is found then need not be the optimum. 0: never.
+  size_t thin = 0;
+  std::vector<double> multipliers{};
+};
+// Nothing when there are too many points or time is over. The plan is exact.
 std::optional<Frontier> pareto_optimum(const ChoiceProblem& problem, const EliminationPlan& plan,
-                                       const Targets& targets, double above, int64_t max_points, Deadline& deadline);
+                                       const Targets& targets, const FrontierOptions& options, Deadline& deadline);
+
+// A linear function of multipliers, none of which is negative.
+struct Cut {
+  double at_zero = 0;
+  std::vector<double> slopes;
+};
+// Where the least of some such functions is highest: the multipliers, with that value at_zero. The first one falls
+// along each multiplier.
+Cut highest_place(const std::vector<Cut>& cuts);
 
 // A problem with fewer candidates: keep[v] are those of the other problem.
 struct Restricted {
@@ -102,10 +119,9 @@ struct Restricted {
   std::vector<std::vector<int>> keep;
   Choices lift(const Choices& chosen) const;
 };
-Restricted restrict_candidates(const ChoiceProblem& problem, std::vector<std::vector<int>> keep);
-// Without candidates that another one is no worse than, whatever the neighbours do, under each of the weightings.
-Restricted without_dominated(const ChoiceProblem& problem, const std::vector<std::vector<double>>& weightings,
-                             Deadline& deadline);
+Restricted restrict_candidates(const ChoiceProblem& problem, std::vector<std::vector<int>> keep, Deadline& deadline);
+// Without candidates that another one is no worse than, whatever the neighbours do, in each target and limited total.
+Restricted without_dominated(const ChoiceProblem& problem, const Targets& targets, Deadline& deadline);
 
 // The best assignment so far: within the limits before not, then by cost of totals.
 class Incumbent {

@@ -1,7 +1,6 @@
 // From a known assignment to a better one.
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/error.h"
 #include "search/elimination.h"
@@ -35,28 +34,70 @@ std::vector<int> connected_part(const ChoiceProblem& problem, size_t count, Rand
   return part;
 }
 
+// The part alone, in its order: edges that leave it are costs of their inner end, and a last variable without choice
+// costs what all the rest does.
+ChoiceProblem conditioned(const ChoiceProblem& problem, const std::vector<int>& part, const Assignment& chosen) {
+  ChoiceProblem small(problem.resources());
+  small.weights = problem.weights;
+  small.limits = problem.limits;
+  std::vector<int> place(problem.size(), -1);
+  for (size_t i = 0; i < part.size(); ++i) place[part[i]] = static_cast<int>(i);
+  for (const int v : part) {
+    CostTable own{1, problem.candidates(v), std::vector<std::vector<double>>(problem.resources())};
+    for (int k = 0; k < own.columns; ++k) {
+      std::vector<double> sums(problem.resources(), 0.0);
+      add_costs(sums, problem.tables()[problem.variables()[v].table], 0, k);
+      for (const int e : problem.edges_of(v)) {
+        const ChoiceProblem::Edge& edge = problem.edges()[e];
+        if (place[edge.from] >= 0 && place[edge.to] >= 0) continue;
+        add_costs(sums, problem.tables()[edge.table], edge.from == v ? k : chosen[edge.from],
+                  edge.to == v ? k : chosen[edge.to]);
+      }
+      for (size_t r = 0; r < sums.size(); ++r) own.values[r].push_back(sums[r]);
+    }
+    small.add_variable(small.add_table(std::move(own)));
+  }
+  std::vector<double> rest(problem.resources(), 0.0);
+  for (int v = 0; v < problem.size(); ++v)
+    if (place[v] < 0) add_costs(rest, problem.tables()[problem.variables()[v].table], 0, chosen[v]);
+  for (const ChoiceProblem::Edge& edge : problem.edges()) {
+    const CostTable& table = problem.tables()[edge.table];
+    if (place[edge.from] < 0 && place[edge.to] < 0) add_costs(rest, table, chosen[edge.from], chosen[edge.to]);
+    if (place[edge.from] >= 0 && place[edge.to] >= 0)
+      small.add_edge(place[edge.from], place[edge.to], small.add_table(table));
+  }
+  CostTable fixed;
+  fixed.columns = 1;
+  for (const double total : rest) fixed.values.push_back({total});
+  small.add_variable(small.add_table(std::move(fixed)));
+  return small;
+}
+
 // False when the part is too large.
 bool solve_part(const ChoiceProblem& problem, const std::vector<int>& part, Incumbent& best, const Neighbourhoods& how,
                 Deadline& deadline) {
-  constexpr int64_t kPoints = 50'000;
+  constexpr int64_t kPoints = 10'000;
   const bool frontiers = problem.limited() || how.targets.size() > 1;
-  const EliminationLimits quick{.operations = frontiers ? 1e6 : 5e7, .bytes = 64 << 20, .tries = 0};
-  std::vector<std::vector<int>> keep;
-  for (const int k : best.assignment()) keep.push_back({k});
-  for (const int v : part) {
-    keep[v].resize(problem.candidates(v));
-    std::iota(keep[v].begin(), keep[v].end(), 0);
-  }
-  const Restricted restricted = restrict_candidates(problem, std::move(keep));
-  const EliminationPlan plan = plan_elimination(restricted.problem, quick);
+  const Restricted small = without_dominated(conditioned(problem, part, best.assignment()), how.targets, deadline);
+  const EliminationLimits quick{.operations = frontiers ? 2e5 : 5e7, .bytes = 64 << 20, .tries = 0};
+  const EliminationPlan plan = plan_elimination(small.problem, quick, deadline);
+  const auto offer = [&](const Assignment& chosen) {
+    Assignment next = best.assignment();
+    const Assignment lifted = small.lift(chosen);
+    for (size_t i = 0; i < part.size(); ++i) next[part[i]] = lifted[i];
+    best.offer(next);
+  };
   if (!plan.exact) return false;
   if (frontiers) {
-    const auto frontier = pareto_optimum(restricted.problem, plan, how.targets, best.cost(), kPoints, deadline);
-    if (frontier && frontier->found) best.offer(restricted.lift(frontier->assignment));
+    FrontierOptions options;
+    options.above = best.cost();
+    options.most_points = kPoints;
+    const std::optional<Frontier> frontier = pareto_optimum(small.problem, plan, how.targets, options, deadline);
+    if (frontier && frontier->found) offer(frontier->assignment);
     if (frontier) return true;
   }
-  const Messages messages(restricted.problem, plan, how.weights, deadline);
-  if (messages.done()) best.offer(restricted.lift(messages.assignment()));
+  const Messages messages(small.problem, plan, how.weights, deadline);
+  if (messages.done()) offer(messages.assignment());
   return !frontiers;
 }
 
@@ -102,7 +143,7 @@ void descend(const ChoiceProblem& problem, Incumbent& best, Deadline& deadline) 
 }
 
 void improve(const ChoiceProblem& problem, Incumbent& best, const Neighbourhoods& how, Deadline& deadline) {
-  size_t count = problem.size();
+  size_t count = std::min<size_t>(problem.size(), 8);
   for (int64_t round = 0; round < how.rounds && best.cost() > how.enough && !deadline.over(); ++round) {
     const std::vector<int> part =
         connected_part(problem, count, RandomStream(how.seed, 1, static_cast<uint64_t>(round)));

@@ -1,7 +1,9 @@
 // Bucket elimination over sets of vectors: where totals are limited, a message holds for each choice of the neighbours
 // all (costs, limited totals) of which none is better in every part.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <set>
 
 #include "base/error.h"
 #include "search/elimination.h"
@@ -20,14 +22,15 @@ struct Points {
 
 class Frontiers {
  public:
-  Frontiers(const ChoiceProblem& problem, const EliminationPlan& plan, const Targets& targets, double above,
-            int64_t max_points, Deadline& deadline)
+  Frontiers(const ChoiceProblem& problem, const EliminationPlan& plan, const Targets& targets,
+            const FrontierOptions& options, Deadline& deadline)
       : problem_(problem),
         plan_(plan),
         targets_(targets.size()),
         weightings_(targets),
-        limits_(targets.size(), above),
-        left_(max_points),
+        limits_(targets.size(), options.above),
+        options_(options),
+        left_(options.most_points),
         deadline_(deadline) {
     for (int r = 0; r < problem.resources(); ++r)
       if (problem.limits[r] < kInfinity) {
@@ -72,6 +75,7 @@ class Frontiers {
   bool allowed(size_t w, double value) const { return w < targets_ ? value < limits_[w] : value <= limits_[w]; }
 
   bool too_many(const Points& a, const Points& b) const {
+    if (options_.thin > 0) return false;
     return static_cast<int64_t>(a.values.size() / width() * (b.values.size() / width())) > left_;
   }
 
@@ -105,7 +109,6 @@ class Frontiers {
     std::stable_sort(order.begin(), order.end(), [&](size_t i, size_t j) {
       return std::lexicographical_compare(begin(i), begin(i) + n, begin(j), begin(j) + n);
     });
-    Points kept;
     std::vector<size_t> best;
     for (const size_t i : order) {
       const auto dominates = [&](size_t other) {
@@ -114,11 +117,46 @@ class Frontiers {
       // With a single limit, the last one kept has the least of it.
       if (n == 2 ? !best.empty() && dominates(best.back()) : std::any_of(best.begin(), best.end(), dominates)) continue;
       best.push_back(i);
+    }
+    if (options_.thin > 0 && best.size() > options_.thin) thin_out(points, best);
+    Points kept;
+    for (const size_t i : best) {
       kept.values.insert(kept.values.end(), begin(i), begin(i) + n);
       kept.origins.insert(kept.origins.end(), points.origins.begin() + i * origin_width,
                           points.origins.begin() + (i + 1) * origin_width);
     }
     return kept;
+  }
+
+  // The best of each cell of a grid over all but the first value, and the least of each of these, so that limits can
+  // still be met.
+  void thin_out(const Points& points, std::vector<size_t>& chosen) const {
+    const size_t n = width();
+    const auto value = [&](size_t i, size_t w) { return points.values[i * n + w]; };
+    const size_t side =
+        static_cast<size_t>(std::pow(static_cast<double>(options_.thin), 1.0 / static_cast<double>(n - 1)));
+    std::vector<double> from(n), range(n);
+    std::set<size_t> kept;
+    for (size_t w = 1; w < n; ++w) {
+      const auto less = [&](size_t i, size_t j) { return value(i, w) < value(j, w); };
+      const auto [low, high] = std::minmax_element(chosen.begin(), chosen.end(), less);
+      from[w] = value(*low, w);
+      range[w] = std::max(value(*high, w) - from[w], 1e-300);
+      kept.insert(*low);
+    }
+    std::map<size_t, std::pair<double, size_t>> cells;
+    for (const size_t i : chosen) {
+      double cost = 0;
+      size_t cell = 0;
+      for (size_t w = 0; w < n; ++w) cost += options_.multipliers[w] * value(i, w);
+      for (size_t w = 1; w < n; ++w)
+        cell = cell * side +
+               std::min(side - 1, static_cast<size_t>((value(i, w) - from[w]) / range[w] * static_cast<double>(side)));
+      const auto [it, fresh] = cells.emplace(cell, std::make_pair(cost, i));
+      if (!fresh) it->second = std::min(it->second, {cost, i});
+    }
+    for (const auto& [cell, best] : cells) kept.insert(best.second);
+    chosen.assign(kept.begin(), kept.end());
   }
 
   bool eliminate(const EliminationStep& step, std::vector<Points>& cells) {
@@ -129,7 +167,6 @@ class Frontiers {
     const size_t origin_width = 1 + step.inputs.size();
     std::vector<int64_t> at(axes, 0);
     for (size_t cell = 0; cell < count; ++cell) {
-      if (deadline_.over()) return false;
       size_t rest = cell;
       for (size_t a = axes; a-- > 1; rest /= static_cast<size_t>(step.sizes[a]))
         at[a] = static_cast<int64_t>(rest % static_cast<size_t>(step.sizes[a]));
@@ -141,13 +178,14 @@ class Frontiers {
         all.origins.insert(all.origins.end(), made->origins.begin(), made->origins.end());
       }
       cells[cell] = pruned(all, origin_width);
-      left_ -= static_cast<int64_t>(cells[cell].values.size() / width());
+      if (options_.thin == 0) left_ -= static_cast<int64_t>(cells[cell].values.size() / width());
       if (left_ < 0) return false;
     }
     return true;
   }
 
   std::optional<Points> of_candidate(const EliminationStep& step, const std::vector<int64_t>& at) {
+    if (deadline_.over()) return std::nullopt;
     Points made{std::vector<double>(width(), 0.0), {static_cast<int>(at[0])}};
     size_t origin_width = 1;
     for (const EliminationStep::Input& input : step.inputs) {
@@ -216,6 +254,7 @@ class Frontiers {
   std::vector<double> limits_;
   std::vector<bool> growing_;  // no value is negative: what is over its limit stays so
   std::vector<std::vector<Points>> contents_;
+  const FrontierOptions& options_;
   int64_t left_;  // points that may still be made
   Deadline& deadline_;
 };
@@ -223,9 +262,10 @@ class Frontiers {
 }  // namespace
 
 std::optional<Frontier> pareto_optimum(const ChoiceProblem& problem, const EliminationPlan& plan,
-                                       const Targets& targets, double above, int64_t max_points, Deadline& deadline) {
+                                       const Targets& targets, const FrontierOptions& options, Deadline& deadline) {
+  if (!plan.complete) return std::nullopt;
   FF_CHECK(plan.exact, "frontiers need an exact plan");
-  return Frontiers(problem, plan, targets, above, max_points, deadline).run();
+  return Frontiers(problem, plan, targets, options, deadline).run();
 }
 
 }  // namespace ff

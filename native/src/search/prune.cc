@@ -92,7 +92,7 @@ Choices Restricted::lift(const Choices& chosen) const {
   return lifted;
 }
 
-Restricted restrict_candidates(const ChoiceProblem& problem, std::vector<Candidates> keep) {
+Restricted restrict_candidates(const ChoiceProblem& problem, std::vector<Candidates> keep, Deadline& deadline) {
   ChoiceProblem less(problem.resources());
   less.weights = problem.weights;
   less.limits = problem.limits;
@@ -103,6 +103,7 @@ Restricted restrict_candidates(const ChoiceProblem& problem, std::vector<Candida
   const auto part = [&](int table, int row_set, const Candidates& rows, int column_set, const Candidates& columns) {
     const auto [it, fresh] = made.emplace(std::array{table, row_set, column_set}, 0);
     if (!fresh) return it->second;
+    (void)deadline.over();  // asked only: whoever solves the problem sees it
     const CostTable& whole = problem.tables()[table];
     CostTable cut{static_cast<int>(rows.size()), static_cast<int>(columns.size()), {}};
     for (const std::vector<double>& values : whole.values) {
@@ -122,9 +123,11 @@ Restricted restrict_candidates(const ChoiceProblem& problem, std::vector<Candida
   return {std::move(less), std::move(keep)};
 }
 
-Restricted without_dominated(const ChoiceProblem& problem, const std::vector<std::vector<double>>& weightings,
-                             Deadline& deadline) {
+Restricted without_dominated(const ChoiceProblem& problem, const Targets& targets, Deadline& deadline) {
   constexpr int kRounds = 4;
+  std::vector<std::vector<double>> weightings = targets;
+  for (int r = 0; r < problem.resources(); ++r)
+    if (problem.limits[r] < kInfinity) weightings.emplace_back(problem.resources(), 0.0)[r] = 1;
   std::vector<Candidates> keep(problem.size());
   for (int v = 0; v < problem.size(); ++v) {
     keep[v].resize(problem.candidates(v));
@@ -155,7 +158,7 @@ Restricted without_dominated(const ChoiceProblem& problem, const std::vector<std
     changed = next != keep;
     keep = std::move(next);
   }
-  return restrict_candidates(problem, std::move(keep));
+  return restrict_candidates(problem, std::move(keep), deadline);
 }
 
 }  // namespace ff

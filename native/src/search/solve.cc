@@ -1,6 +1,7 @@
 // Bounds from below by eliminating variables, assignments from above by all means; limits by Lagrange multipliers.
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "base/error.h"
 #include "search/elimination.h"
@@ -23,6 +24,8 @@ Weights combination(const Weights& a, double s, const Weights& b) {
   for (size_t r = 0; r < sum.size(); ++r) sum[r] += s * b[r];
   return sum;
 }
+
+constexpr double kRounding = 1e-11;
 
 // A candidate for each variable by its own cost alone.
 Choices cheapest_each(const ChoiceProblem& problem) {
@@ -82,6 +85,7 @@ class Search {
     prepare();
     Dual dual{targets_[1], combination(targets_[0], -1, targets_[1]), 0, targets_[1]};
     maximise(dual, 1);
+    multipliers_ = {dual.best_s, 1 - dual.best_s};
     if (best_.cost() > bound_) by_frontiers();
     polish(dual.best);
     return solution();
@@ -98,6 +102,7 @@ class Search {
     Weights base, direction;
     double constant = 0;
     Weights best;  // the weights of the best bound
+    double best_s = 0;
   };
   // What an assignment contributes to it.
   struct Line {
@@ -111,11 +116,9 @@ class Search {
   }
 
   void prepare() {
-    std::vector<Weights> weightings = targets_;
-    for (const int r : limited_) weightings.emplace_back(problem_.resources(), 0.0)[r] = 1;
-    reduced_.emplace(without_dominated(problem_, weightings, deadline_));
-    plan_ =
-        plan_elimination(reduced_->problem, {.operations = options_.step_operations, .bytes = options_.table_bytes});
+    reduced_.emplace(without_dominated(problem_, targets_, deadline_));
+    plan_ = plan_elimination(reduced_->problem, {.operations = options_.step_operations, .bytes = options_.table_bytes},
+                             deadline_);
   }
 
   Relaxed relax(Weights weights) {
@@ -124,6 +127,7 @@ class Search {
     if (!messages.done()) return {};
     const Choices chosen = reduced_->lift(messages.assignment());
     best_.offer(chosen);
+    met_.emplace(chosen, problem_.totals(chosen));
     return {true, messages.bound(), problem_.totals(chosen)};
   }
 
@@ -133,6 +137,10 @@ class Search {
     if (bound == kInfinity) bound_ = kInfinity;
   }
 
+  Line line_of(const Dual& dual, double s, const Relaxed& relaxed) const {
+    return {s, dot(dual.base, relaxed.totals), dot(dual.direction, relaxed.totals) - dual.constant};
+  }
+
   // Kelley's cutting planes in one dimension: the next place is where the lines of the last two assignments cross.
   // False when time was over, or no place gives a finite value.
   bool maximise(Dual& dual, double last) {
@@ -140,12 +148,16 @@ class Search {
     const auto look = [&](double s, Line& line) {
       const Weights weights = combination(dual.base, s, dual.direction);
       const Relaxed relaxed = relax(weights);
-      line = {s, dot(dual.base, relaxed.totals), dot(dual.direction, relaxed.totals) - dual.constant};
+      if (!relaxed.done) return -kInfinity;
+      line = line_of(dual, s, relaxed);
       const double value = relaxed.value - s * dual.constant;
-      if (!relaxed.done || !std::isfinite(line.at_zero + line.slope)) return -kInfinity;
+      if (!std::isfinite(line.at_zero + line.slope)) return -kInfinity;
       raise(value, std::abs(s * dual.constant));
-      if (value > best) dual.best = weights;
-      best = std::max(best, value);
+      if (value > best) {
+        best = value;
+        dual.best = weights;
+        dual.best_s = s;
+      }
       return value;
     };
     Line low, high;
@@ -158,7 +170,7 @@ class Search {
       const Relaxed relaxed = relax(dual.direction);
       if (!relaxed.done) return false;
       if (relaxed.value > dual.constant + 1e-9 * std::abs(dual.constant)) return none_within_limits();
-      high = {last, dot(dual.base, relaxed.totals), dot(dual.direction, relaxed.totals) - dual.constant};
+      high = line_of(dual, last, relaxed);
     }
     for (int64_t i = 0; i < options_.budget.iterations && high.slope <= 0; ++i) {
       const double s = (high.at_zero - low.at_zero) / (low.slope - high.slope);
@@ -220,47 +232,74 @@ class Search {
     }
   }
 
-  // Subgradient ascent with Polyak's steps.
+  // Kelley's cutting planes again, in as many dimensions as there are limits.
   Weights climb(Weights weights, const Weights& direction) {
-    Weights best = weights;
-    double highest = -kInfinity, factor = 1;
-    for (int64_t i = 0, since = 0; i < options_.budget.iterations && factor > 1e-3; ++i) {
-      const Relaxed relaxed = relax(weights);
-      if (!relaxed.done) break;
-      const double limit = limit_of(weights), value = relaxed.value - limit;
-      raise(value, limit);
-      if (value > highest) {
-        best = weights;
-        since = 0;
-      } else if (++since == 4) {
-        factor /= 2;
-        since = 0;
+    constexpr double kFar = 1e3, kNear = 1e-5;  // parts of the cost
+    for (int64_t i = 0; i < options_.budget.iterations; ++i) {
+      double magnitude = 0;
+      std::vector<Cut> cuts(1);
+      for (const auto& [chosen, totals] : met_) {
+        Cut cut{problem_.cost(totals), {}};
+        if (cut.at_zero == kInfinity) continue;
+        for (const int r : limited_) cut.slopes.push_back(direction[r] * (totals[r] - problem_.limits[r]));
+        magnitude = std::max(magnitude, std::abs(cut.at_zero));
+        cuts.push_back(std::move(cut));
       }
-      highest = std::max(highest, value);
-      double norm = 0;
-      for (const int r : limited_) norm += std::pow(direction[r] * (relaxed.totals[r] - problem_.limits[r]), 2);
-      const double target = best_.cost() < kInfinity ? best_.cost() : highest + 0.1 * std::abs(highest);
-      if (norm == 0 || !std::isfinite(norm) || target <= value) break;
-      const double step = factor * (target - value) / norm;
-      for (const int r : limited_)
-        weights[r] = std::max(problem_.weights[r], weights[r] + step * direction[r] * direction[r] *
-                                                                    (relaxed.totals[r] - problem_.limits[r]));
+      cuts[0] = {kFar * magnitude, std::vector<double>(limited_.size(), -1.0)};  // keeps multipliers finite
+      const Cut place = highest_place(cuts);
+      Weights next = problem_.weights;
+      for (size_t l = 0; l < limited_.size(); ++l) next[limited_[l]] += place.slopes[l] * direction[limited_[l]];
+      const Relaxed relaxed = relax(next);
+      if (!relaxed.done) break;
+      const double limit = limit_of(next), value = relaxed.value - limit;
+      raise(value, std::abs(limit));
+      weights = next;
+      if (value >= place.at_zero - kNear * std::abs(place.at_zero)) break;
     }
-    return best;
+    return weights;
   }
 
   void by_frontiers() {
     constexpr double kPerPoint = 20;  // operations that are worth a try
     if (!plan_.exact || plan_.operations > kPerPoint * static_cast<double>(options_.frontier_points)) return;
     const std::optional<Frontier> frontier =
-        pareto_optimum(reduced_->problem, plan_, targets_, best_.cost(), options_.frontier_points, deadline_);
+        pareto_optimum(reduced_->problem, plan_, targets_,
+                       {.above = best_.cost(), .most_points = options_.frontier_points}, deadline_);
     if (!frontier) return;
     if (frontier->found) best_.offer(reduced_->lift(frontier->assignment));
     proven_ = true;
   }
 
+  // Under multipliers equal layers all choose alike, though some should choose otherwise than others. So the
+  // assignments that are best under them are mixed, by frontiers that are thinned out.
+  void mix(const Weights& weights) {
+    constexpr size_t kMixed = 3, kPoints = 64;
+    if (limited_.empty() && targets_.size() == 1) return;
+    std::vector<std::pair<double, const Assignment*>> good;
+    for (const auto& [chosen, totals] : met_) good.emplace_back(dot(weights, totals), &chosen);
+    std::sort(good.begin(), good.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+    good.resize(std::min(good.size(), kMixed));
+    std::vector<std::vector<int>> keep;
+    for (int v = 0; v < problem_.size(); ++v) {
+      std::set<int> some{best_.assignment()[v]};
+      for (const auto& [cost, chosen] : good) some.insert((*chosen)[v]);
+      keep.emplace_back(some.begin(), some.end());
+    }
+    const Restricted mixed = restrict_candidates(problem_, std::move(keep), deadline_);
+    const EliminationPlan plan = plan_elimination(mixed.problem, {.operations = 1e4, .tries = 0}, deadline_);
+    if (!plan.exact) return;
+    FrontierOptions how;
+    how.above = best_.cost();
+    how.thin = kPoints;
+    how.multipliers = multipliers_;
+    for (const int r : limited_) how.multipliers.push_back(weights[r] - problem_.weights[r]);
+    const std::optional<Frontier> found = pareto_optimum(mixed.problem, plan, targets_, how, deadline_);
+    if (found && found->found) best_.offer(mixed.lift(found->assignment));
+  }
+
   void polish(const Weights& weights) {
     if (proven_ || best_.cost() <= bound_) return;
+    mix(weights);
     descend(problem_, best_, deadline_);
     const double enough = bound_ + options_.gap * std::abs(bound_);
     improve(problem_, best_, {targets_, weights, options_.budget.iterations, enough, options_.seed}, deadline_);
@@ -272,7 +311,7 @@ class Search {
     found.totals = best_.totals();
     found.cost = best_.cost();
     found.lower_bound = proven_ ? found.cost : std::min(bound_, found.cost);
-    found.exact = proven_ || found.cost <= bound_;
+    found.exact = proven_ || found.cost - bound_ <= kRounding * std::abs(bound_);
     found.steps = static_cast<int64_t>(plan_.messages.size());
     found.distinct_steps = static_cast<int64_t>(plan_.steps.size());
     found.operations = plan_.operations;
@@ -287,6 +326,8 @@ class Search {
   std::vector<int> limited_;
   std::optional<Restricted> reduced_;
   EliminationPlan plan_;
+  std::map<Assignment, std::vector<double>> met_;  // minima under the weights that were tried
+  std::vector<double> multipliers_{1};             // of targets
   double bound_ = -kInfinity;
   bool proven_ = false;
 };
