@@ -87,7 +87,7 @@ void add_costs(std::vector<double>& totals, const CostTable& table, int row, int
     if (!table.values[r].empty()) totals[r] += table.values[r][static_cast<size_t>(row) * table.columns + column];
 }
 
-std::vector<double> share_of(const ChoiceProblem& problem, const Assignment& chosen, int variable) {
+std::vector<double> share_of(const ChoiceProblem& problem, const Choices& chosen, int variable) {
   std::vector<double> sums(problem.resources(), 0.0);
   add_costs(sums, problem.tables()[problem.variables()[variable].table], 0, chosen[variable]);
   for (const int e : problem.edges_of(variable)) {

@@ -95,7 +95,7 @@ struct ChoiceSolution {
 
 struct SolveOptions {
   SearchBudget budget;                // an iteration: a round of improvement, or a step towards the best multipliers
-  std::vector<Assignment> starts{};   // known assignments: the answer is never worse than the best of them
+  std::vector<Choices> starts{};   // known assignments: the answer is never worse than the best of them
   double table_bytes = 512 << 20;     // of messages; larger ones are split, and the answer may then be inexact
   double step_operations = 2e10;      // of one elimination, likewise
   double gap = 1e-4;                  // relative to the bound: what is closer is good enough

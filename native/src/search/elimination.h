@@ -90,7 +90,7 @@ using Targets = std::vector<std::vector<double>>;
 // The optimum within the limits, by messages of Pareto frontiers over (targets, limited totals).
 struct Frontier {
   bool found = false;  // an assignment that costs less than `above`
-  Assignment assignment;
+  Choices assignment;
 };
 struct FrontierOptions {
   double above = std::numeric_limits<double>::infinity();

@@ -36,7 +36,7 @@ std::vector<int> connected_part(const ChoiceProblem& problem, size_t count, Rand
 
 // The part alone, in its order: edges that leave it are costs of their inner end, and a last variable without choice
 // costs what all the rest does.
-ChoiceProblem conditioned(const ChoiceProblem& problem, const std::vector<int>& part, const Assignment& chosen) {
+ChoiceProblem conditioned(const ChoiceProblem& problem, const std::vector<int>& part, const Choices& chosen) {
   ChoiceProblem small(problem.resources());
   small.weights = problem.weights;
   small.limits = problem.limits;
@@ -81,9 +81,9 @@ bool solve_part(const ChoiceProblem& problem, const std::vector<int>& part, Incu
   const Restricted small = without_dominated(conditioned(problem, part, best.assignment()), how.targets, deadline);
   const EliminationLimits quick{.operations = frontiers ? 2e5 : 5e7, .bytes = 64 << 20, .tries = 0};
   const EliminationPlan plan = plan_elimination(small.problem, quick, deadline);
-  const auto offer = [&](const Assignment& chosen) {
-    Assignment next = best.assignment();
-    const Assignment lifted = small.lift(chosen);
+  const auto offer = [&](const Choices& chosen) {
+    Choices next = best.assignment();
+    const Choices lifted = small.lift(chosen);
     for (size_t i = 0; i < part.size(); ++i) next[part[i]] = lifted[i];
     best.offer(next);
   };

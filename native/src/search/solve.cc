@@ -275,7 +275,7 @@ class Search {
   void mix(const Weights& weights) {
     constexpr size_t kMixed = 3, kPoints = 64;
     if (limited_.empty() && targets_.size() == 1) return;
-    std::vector<std::pair<double, const Assignment*>> good;
+    std::vector<std::pair<double, const Choices*>> good;
     for (const auto& [chosen, totals] : met_) good.emplace_back(dot(weights, totals), &chosen);
     std::sort(good.begin(), good.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     good.resize(std::min(good.size(), kMixed));
@@ -326,7 +326,7 @@ class Search {
   std::vector<int> limited_;
   std::optional<Restricted> reduced_;
   EliminationPlan plan_;
-  std::map<Assignment, std::vector<double>> met_;  // minima under the weights that were tried
+  std::map<Choices, std::vector<double>> met_;  // minima under the weights that were tried
   std::vector<double> multipliers_{1};             // of targets
   double bound_ = -kInfinity;
   bool proven_ = false;
