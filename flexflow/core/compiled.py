@@ -21,6 +21,7 @@ from flexflow.core.options import (
     optimizer_options,
     takes_probabilities,
 )
+from flexflow.core.simulation import Simulation, simulate
 from flexflow.core.strategy import Strategy, strategy_options
 from flexflow.core.tensor import Tensor
 from flexflow.core.types import CompMode, LossType, MetricsType, check_enum
@@ -254,6 +255,24 @@ class CompiledModel(Ops):
         """The memory of a step's plan as text: bytes by kind, and the largest buffers."""
         handle = self._need_compiled("memory_report")
         return text("ff_model_text", handle, b"memory", sections_of(step, "memory_report"))
+
+    def simulate(self, step: str = "train") -> Simulation:
+        """What a step ("train", "evaluate", "predict" or "manual") would take on the machine that
+        the model was compiled for: seconds, what every device does when, bytes moved, and memory.
+        Nothing is trained. What calls cost is measured, once: see ``docs/simulator.md``.
+
+        Raises:
+            FlexFlowError: not compiled, or for devices of several processes.
+            ValueError: there is no such step.
+
+        >>> y = ffmodel.softmax(ffmodel.dense(x, 4))
+        >>> ffmodel.compile(SGDOptimizer(ffmodel), LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY)
+        >>> simulation = ffmodel.simulate()
+        >>> 0 < simulation.busy[0] <= simulation.seconds < 1
+        True
+        """
+        handle = self._need_compiled("simulate")
+        return simulate(handle, sections_of(step, "simulate"))
 
     def profile(self, on: bool = True) -> None:
         """Time each operator from now on, or no more."""
