@@ -64,7 +64,7 @@ def _known() -> dict[str, float]:
 def _costs_in(path: Path, warn: bool = True) -> dict[str, float]:
     try:
         return _checked(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError) as error:
         if warn:

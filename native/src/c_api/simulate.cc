@@ -41,6 +41,8 @@ MachineModel machine_of(const Model& model) {
   const std::vector<Device>& devices = made.machine.devices;
   const std::string team = cat(devices.size(), " of ", devices[0].kind, " x", devices[0].threads);
   made.start = known("start of " + team, [&] { return time_start(engine); });
+  const double launch = known("launch on " + team, [&] { return time_launch(engine); });
+  made.rates.assign(devices.size(), {.flops = {}, .bandwidth = 0, .launch = launch});
   made.handoff = known("handoff between " + team, [&] { return time_handoff(engine); });
   made.cache = last_cache();
   if (devices.size() > 1) made.contention = known("contention of memory", time_contention);
@@ -49,14 +51,14 @@ MachineModel machine_of(const Model& model) {
 
 using Clock = std::chrono::steady_clock;
 
-Measured measured(const Machine& machine, double slice_ms) {
+Measured measured(const MachineModel& machine, double slice_ms) {
   const auto until = Clock::now() + std::chrono::duration<double, std::milli>(slice_ms);
-  return Measured(machine, table(),
-                  [=](const OpCall& call, const Layouts& layouts, const std::string& device, int threads,
-                      bool cold) -> std::optional<double> {
-                    if (slice_ms > 0 && Clock::now() >= until) return std::nullopt;
-                    return time_call(call, layouts, device, threads, cold);
-                  });
+  const auto timer = [=](const OpCall& call, const Layouts& layouts, const std::string& device, int threads,
+                         bool cold) -> std::optional<double> {
+    if (slice_ms > 0 && Clock::now() >= until) return std::nullopt;
+    return time_call(call, layouts, device, threads, cold);
+  };
+  return {machine.machine, table(), timer, machine.rates[0].launch};
 }
 
 std::shared_ptr<const Plan> plan_of(Model& model, int32_t sections) {
@@ -93,7 +95,7 @@ ff_status ff_costs_measure(ff_handle model, int32_t sections, double slice_ms, i
     const std::lock_guard lock(object->owner().mutex);
     const auto plan = plan_of(*object, sections);
     const MachineModel machine = machine_of(*object);
-    const Measured costs = measured(machine.machine, slice_ms);
+    const Measured costs = measured(machine, slice_ms);
     (void)jobs_of(*plan, machine, costs);
     *left = costs.unknown();
   });
@@ -126,7 +128,7 @@ ff_status ff_simulate(ff_handle model, int32_t sections, ff_handle* simulation) 
     const auto plan = plan_of(*object, sections);
     const MachineModel machine = machine_of(*object);
     *simulation = keep(std::make_shared<Simulation>(Simulation{
-        plan, machine.network.links(), simulate(*plan, machine, measured(machine.machine, 0))}));
+        plan, machine.network.links(), simulate(*plan, machine, measured(machine, 0))}));
   });
 }
 

@@ -1,5 +1,6 @@
 #include "c_api/timing.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <future>
+#include <limits>
 
 #include "base/half.h"
 #include "base/parallel.h"
@@ -25,8 +27,7 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kAlignment = 64;
 constexpr size_t kNear = 4 << 20;   // bytes that pass between two uses of an operand: more than a core has for itself
 constexpr size_t kMostSets = 2048;  // of operands
-constexpr double kLeastSeconds = 4e-3, kMostSeconds = 0.25;
-constexpr size_t kLeastRuns = 12;
+constexpr int kRelay = 200;
 
 size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -47,26 +48,44 @@ double clock_seconds() {
   return seconds;
 }
 
-double lower_quartile(std::vector<double> values) {
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4);
+// The time below which some share of the runs lie.
+double quantile(std::vector<double> values, double share) {
+  const auto at = values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size()));
   std::nth_element(values.begin(), at, values.end());
   return *at;
 }
 
-// The lower quartile of enough runs.
+// How often threads of this process had to give up their core.
+long interruptions() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nivcsw;
+}
+
+// The lower quartile of as many runs as it takes until it is near the fastest ones. Runs that were interrupted do not
+// count, unless all were.
 template <class F>
-double time_runs(F&& run) {
+double time_runs(F&& run, double least_seconds = 4e-3) {
   constexpr int kWarmUp = 3;
-  double total = 0;
-  for (int i = 0; i < kWarmUp && total < kMostSeconds; ++i) total += seconds_of(run);
+  constexpr size_t kLeastRuns = 12, kMostRuns = 1 << 16;
+  constexpr double kNearby = 1.1, kMostSeconds = 0.4;
+  double total = 0, fastest = std::numeric_limits<double>::infinity();
   std::vector<double> runs;
+  const auto once = [&] {
+    const long before = interruptions();
+    const double seconds = seconds_of(run);
+    total += seconds;
+    fastest = std::min(fastest, seconds);
+    if (interruptions() == before) runs.push_back(seconds);
+  };
+  for (int i = 0; i < kWarmUp && total < kMostSeconds; ++i) once();
+  runs.clear();
   total = 0;
-  while (runs.size() < kLeastRuns || total < kLeastSeconds) {
-    runs.push_back(seconds_of(run));
-    total += runs.back();
-    if (total > kMostSeconds && runs.size() >= 3) break;
+  for (size_t enough = kLeastRuns; total < kMostSeconds && runs.size() < kMostRuns; enough *= 2) {
+    while ((runs.size() < enough || total < least_seconds) && total < kMostSeconds) once();
+    if (!runs.empty() && quantile(runs, 0.25) <= kNearby * quantile(runs, 0.05)) break;
   }
-  return std::max(0.0, lower_quartile(std::move(runs)) - clock_seconds());
+  return std::max(0.0, (runs.empty() ? fastest : quantile(runs, 0.25)) - clock_seconds());
 }
 
 template <class T>
@@ -173,22 +192,28 @@ Plan empty_plan(const Machine& machine) {
   return plan;
 }
 
-// Two devices that hand a number to each other.
-Plan ping_pong(const Machine& machine, int steps) {
+// Calls that hand a number on, from device to device in turn.
+Plan relay(const Machine& machine, int steps, int devices) {
   Plan plan = empty_plan(machine);
   const TensorType type{DType::float32, {1}};
   for (int s = 0; s <= steps; ++s) {
-    Buffer buffer{.name = cat("number", s), .type = type, .layout = {}, .bytes = type.bytes(), .initializer = {},
-                  .piece = {}, .whole = {}};
+    Buffer buffer;
+    buffer.name = cat("number", s);
+    buffer.type = type;
+    buffer.bytes = type.bytes();
     buffer.storage = Storage::pinned;
-    buffer.device = (s + 1) % 2;
+    buffer.device = s % devices;
     plan.buffers.push_back(buffer);
   }
+  Moves moves(whole_of(type.shape), "sum");
+  moves.add(0, whole_of(type.shape), whole_of(type.shape));
   for (int s = 0; s < steps; ++s) {
-    Moves moves(whole_of(type.shape), "sum");
-    moves.add(0, whole_of(type.shape), whole_of(type.shape));
-    Step step{.call = {"move", cat("pass", s), moves.attrs(), {type}, {type}, {}}, .layouts = {{{}}, {{}}},
-              .inputs = {s}, .outputs = {s + 1}, .device = s % 2, .waits = {}};
+    Step step;
+    step.call = {"move", cat("pass", s), moves.attrs(), {type}, {type}, {}};
+    step.layouts = {{{}}, {{}}};
+    step.inputs = {s};
+    step.outputs = {s + 1};
+    step.device = (s + 1) % devices;
     plan.steps.push_back(std::move(step));
   }
   place_buffers(plan, false);
@@ -199,7 +224,7 @@ Plan ping_pong(const Machine& machine, int steps) {
 double time_plan(Engine& engine, Plan plan) {
   State state;
   const auto loaded = engine.load(std::make_shared<const Plan>(std::move(plan)), state);
-  return time_runs([&] { loaded->run(~0u); });
+  return time_runs([&] { loaded->run(~0u); }, 0.05);
 }
 
 }  // namespace
@@ -217,12 +242,15 @@ double time_call(const OpCall& call, const Layouts& layouts, const std::string& 
 
 double time_start(Engine& engine) { return time_plan(engine, empty_plan(engine.machine())); }
 
+double time_launch(Engine& engine) {
+  const double all = time_plan(engine, relay(engine.machine(), kRelay, 1));
+  return std::max(0.0, all - time_start(engine)) / kRelay;
+}
+
 double time_handoff(Engine& engine) {
-  constexpr int kSteps = 200;
-  const Machine machine = engine.machine();
-  if (machine.devices.size() < 2) return 0;
-  const double all = time_plan(engine, ping_pong(machine, kSteps));
-  return std::max(0.0, all - time_start(engine)) / kSteps;
+  if (engine.machine().devices.size() < 2) return 0;
+  const double all = time_plan(engine, relay(engine.machine(), kRelay, 2));
+  return std::max(0.0, (all - time_start(engine)) / kRelay - time_launch(engine));
 }
 
 double time_contention() {

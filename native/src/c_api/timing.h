@@ -15,6 +15,8 @@ double time_call(const OpCall& call, const Layouts& layouts, const std::string& 
 
 // Seconds of a run of an engine whose devices have nothing to do.
 double time_start(Engine& engine);
+// Seconds that an engine adds to a call of the first device.
+double time_launch(Engine& engine);
 // Seconds from the end of a step to the begin of one on another device that waits for it; 0 with one device.
 double time_handoff(Engine& engine);
 

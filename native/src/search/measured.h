@@ -35,16 +35,17 @@ class Measured : public Costs {
   using Timer = std::function<std::optional<double>(const OpCall& call, const Layouts& layouts,
                                                     const std::string& device, int threads, bool cold)>;
 
-  Measured(Machine machine, CostTable& table, Timer timer)
-      : machine_(std::move(machine)), table_(table), timer_(std::move(timer)) {}
+  // launch: seconds that an engine adds to each call.
+  Measured(Machine machine, CostTable& table, Timer timer, double launch = 0)
+      : machine_(std::move(machine)), table_(table), timer_(std::move(timer)), launch_(launch) {}
 
   double seconds(const OpCall& call, const Layouts& layouts, int device, int threads) const override {
-    return find(call, layouts, device, threads, false);
+    return launch_ + find(call, layouts, device, threads, false);
   }
   double cold_seconds(const OpCall& call, const Layouts& layouts, int device, int threads) const override {
-    return find(call, layouts, device, threads, true);
+    return launch_ + find(call, layouts, device, threads, true);
   }
-  // How often it was asked for a cost that it does not know; it answered 0.
+  // How often it was asked for a cost that it does not know; it counted it as 0.
   int64_t unknown() const { return unknown_; }
 
  private:
@@ -53,6 +54,7 @@ class Measured : public Costs {
   Machine machine_;
   CostTable& table_;
   Timer timer_;
+  double launch_;
   mutable std::atomic<int64_t> unknown_{0};
 };
 
