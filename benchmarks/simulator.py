@@ -148,9 +148,10 @@ def error_of(row: dict[str, Any]) -> float:
 def report(rows: Sequence[dict[str, Any]]) -> None:
     """A line for each strategy of a model."""
     for row in rows:
+        predicted, measured = row["predicted_ms"], row["measured_ms"]
         print(
-            f"{row['model']:12} {row['strategy']:22} predicted {row['predicted_ms']:8.3f} ms, "
-            f"measured {row['measured_ms']:8.3f} ms, {row['predicted_ms'] / row['measured_ms']:.3f}, "
+            f"{row['model']:12} {row['strategy']:22} predicted {predicted:8.3f} ms, "
+            f"measured {measured:8.3f} ms, ratio {predicted / measured:.3f}, "
             f"undisturbed {row['undisturbed']} of {row['steps']}"
         )
     tau = kendall_tau(rows)

@@ -222,8 +222,8 @@ FF_API ff_status ff_profile(ff_handle model, int32_t on);
 
 /* ---- simulation ---- */
 typedef struct ff_simulated {
-  double seconds;     /* of a step */
-  int64_t moved[4];   /* bytes between devices: tensors as they are, parts of one, several put together, sums */
+  double seconds;   /* of a step */
+  int64_t moved[4]; /* bytes between devices: tensors as they are, parts of one, several put together, sums */
   size_t devices;
   size_t links;
   size_t stays;
@@ -245,10 +245,10 @@ typedef enum ff_lane { FF_LANE_CALLS = 0, FF_LANE_MOVES = 1, FF_LANE_LINK = 2 } 
 
 /* What a device or a link does for some time. The strings live as long as the simulation. */
 typedef struct ff_stay {
-  int32_t lane; /* a device's calls, the moves beside them, or a link */
-  int32_t at;   /* which device or link */
+  int32_t lane;  /* a device's calls, the moves beside them, or a link */
+  int32_t at;    /* which device or link */
   int64_t bytes; /* that cross a link */
-  double begin; /* seconds */
+  double begin;  /* seconds */
   double end;
   const char* op;
   const char* name;

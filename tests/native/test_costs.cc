@@ -29,9 +29,12 @@ std::string key(const OpCall& call) { return cost_key(call, dense_layouts(call),
 TEST(keys_tell_apart_what_matters) {
   const OpCall call = linear_call();
   const Layouts layouts = dense_layouts(call);
-  std::set<std::string> keys = {key(call), key(linear_call(9)), key(linear_call(8, "dense", "none")),
+  std::set<std::string> keys = {key(call),
+                                key(linear_call(9)),
+                                key(linear_call(8, "dense", "none")),
                                 cost_key(call, layouts, "reference", 1, false),
-                                cost_key(call, layouts, "cpu", 2, false), cost_key(call, layouts, "cpu", 1, true)};
+                                cost_key(call, layouts, "cpu", 2, false),
+                                cost_key(call, layouts, "cpu", 1, true)};
   Layouts blocked = layouts;
   blocked.inputs[1] = Layout(std::make_shared<const LayoutInfo>("blocked", 4096));
   keys.insert(cost_key(call, blocked, "cpu", 1, false));

@@ -17,8 +17,8 @@ from flexflow.core import (
     LossType,
     SGDOptimizer,
     Strategy,
+    costs,
 )
-from flexflow.core import costs
 from flexflow.core._lib import FlexFlowError, call, text
 
 STRATEGIES = {

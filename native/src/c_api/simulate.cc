@@ -71,12 +71,17 @@ void read_stays(const Simulation& simulation, ff_stay* stays) {
   const Simulated& result = simulation.result;
   const std::vector<Step>& steps = simulation.plan->steps;
   for (size_t s = 0; s < steps.size(); ++s)
-    *stays++ = {result.beside[s] ? FF_LANE_MOVES : FF_LANE_CALLS, steps[s].device, 0, result.steps[s].begin,
-                result.steps[s].end, steps[s].call.op.c_str(), steps[s].call.name.c_str()};
+    *stays++ = {result.beside[s] ? FF_LANE_MOVES : FF_LANE_CALLS,
+                steps[s].device,
+                0,
+                result.steps[s].begin,
+                result.steps[s].end,
+                steps[s].call.op.c_str(),
+                steps[s].call.name.c_str()};
   for (const Simulated::Transfer& transfer : result.transfers) {
     const OpCall& call = steps[static_cast<size_t>(transfer.step)].call;
-    *stays++ = {FF_LANE_LINK, transfer.link, transfer.bytes, transfer.begin, transfer.end, call.op.c_str(),
-                call.name.c_str()};
+    *stays++ = {FF_LANE_LINK, transfer.link,   transfer.bytes,   transfer.begin,
+                transfer.end, call.op.c_str(), call.name.c_str()};
   }
 }
 
@@ -127,8 +132,8 @@ ff_status ff_simulate(ff_handle model, int32_t sections, ff_handle* simulation) 
     const std::lock_guard lock(object->owner().mutex);
     const auto plan = plan_of(*object, sections);
     const MachineModel machine = machine_of(*object);
-    *simulation = keep(std::make_shared<Simulation>(Simulation{
-        plan, machine.network.links(), simulate(*plan, machine, measured(machine, 0))}));
+    *simulation = keep(std::make_shared<Simulation>(
+        Simulation{plan, machine.network.links(), simulate(*plan, machine, measured(machine, 0))}));
   });
 }
 

@@ -97,8 +97,8 @@ void fill_with(void* to, size_t count, double low, double span, uint64_t stream)
   }
 }
 
-// Values that the op can work with: integers of its domain, other numbers around 1, so that nothing becomes too small or
-// too large for the common ways of a processor. A single number is 1.
+// Values that the op can work with: integers of its domain, other numbers around 1, so that nothing becomes too small
+// or too large for the common ways of a processor. A single number is 1.
 void fill(void* to, const OpCall& call, size_t input, size_t bytes) {
   const TensorType& type = call.inputs[input];
   const OpDef& def = op_def(call.op);
@@ -122,8 +122,7 @@ void fill(void* to, const OpCall& call, size_t input, size_t bytes) {
     case DType::float32:
       return fill_with<float>(to, count, low, span, input);
     default:  // the halves of a number that both have: 1
-      for (size_t i = 0; i < count; ++i)
-        static_cast<uint16_t*>(to)[i] = type.dtype == DType::float16 ? 0x3C00 : 0x3F80;
+      for (size_t i = 0; i < count; ++i) static_cast<uint16_t*>(to)[i] = type.dtype == DType::float16 ? 0x3C00 : 0x3F80;
   }
 }
 
@@ -232,11 +231,12 @@ double time_plan(Engine& engine, Plan plan) {
 double time_call(const OpCall& call, const Layouts& layouts, const std::string& device, int threads, bool cold) {
   const size_t idle = cold ? static_cast<size_t>(2 * last_cache()) : kNear;
   // On a thread of its own, whose loops find a pool of threads in a forked child as well.
-  return std::async(std::launch::async, [&] {
-           start_threads(threads);
-           set_thread_count(threads);
-           return Rehearsal(call, layouts, device, threads, idle).time();
-         })
+  return std::async(std::launch::async,
+                    [&] {
+                      start_threads(threads);
+                      set_thread_count(threads);
+                      return Rehearsal(call, layouts, device, threads, idle).time();
+                    })
       .get();
 }
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <limits>
 
-
 #include "base/error.h"
 #include "search/machine_model.h"
 

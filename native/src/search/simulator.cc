@@ -184,8 +184,8 @@ class Simulation {
   // The ends of all that runs in a box, as it looks now.
   void foresee(Box& box, double now) {
     for (auto& [step, running] : box.running())
-      events_.push({now + std::max(0.0, running.left) * box.slowdown(running), Kind::end, 0, step,
-                    ++steps_[step].version});
+      events_.push(
+          {now + std::max(0.0, running.left) * box.slowdown(running), Kind::end, 0, step, ++steps_[step].version});
   }
 
   void end(int step, double now) {
@@ -259,9 +259,8 @@ void Simulation::sum_up() {
   result_.link_busy.resize(machine_.network.links().size());
   for (const Simulated::Transfer& transfer : result_.transfers)
     result_.link_busy[transfer.link] += transfer.end - transfer.begin;
-  std::stable_sort(
-      result_.transfers.begin(), result_.transfers.end(),
-      [](const Simulated::Transfer& a, const Simulated::Transfer& b) { return a.begin < b.begin; });
+  std::stable_sort(result_.transfers.begin(), result_.transfers.end(),
+                   [](const Simulated::Transfer& a, const Simulated::Transfer& b) { return a.begin < b.begin; });
   result_.seconds += machine_.start;
 }
 
