@@ -8,6 +8,7 @@ from importlib import import_module
 # Command -> the module whose main() takes the arguments after it, and what it does.
 COMMANDS = {
     "info": ("flexflow.info", "what is installed, where, and what it runs on"),
+    "machines": ("flexflow.machines", "machines to search strategies for: list, describe, write"),
     "jupyter": ("flexflow.jupyter", "install, list and uninstall Jupyter kernels"),
 }
 

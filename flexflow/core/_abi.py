@@ -18,7 +18,7 @@ from ctypes import (
 from typing import Any
 
 # Of all that follows; the library carries it too, so that one of another interface is refused.
-DIGEST = "5098e852d66605df"
+DIGEST = "886ee5cec1c4ab43"
 
 ff_handle = c_uint64
 ff_tensor = c_int64
@@ -98,6 +98,35 @@ class ff_progress(Structure):
         ("samples", c_int64),
         ("position", c_int64),
         ("finished", c_int32),
+    ]
+
+
+class ff_device(Structure):
+    _fields_ = [
+        ("kind", c_char_p),
+        ("threads", c_int32),
+        ("node", c_int32),
+        ("space", c_int32),
+        ("memory", c_int64),
+        ("bandwidth", c_double),
+        ("launch", c_double),
+    ]
+
+
+class ff_rate(Structure):
+    _fields_ = [
+        ("device", c_int32),
+        ("dtype", c_int32),
+        ("flops", c_double),
+    ]
+
+
+class ff_link(Structure):
+    _fields_ = [
+        ("from", c_int32),
+        ("to", c_int32),
+        ("latency", c_double),
+        ("bandwidth", c_double),
     ]
 
 
@@ -185,9 +214,11 @@ FUNCTIONS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "ff_costs_measure": ((ff_handle, c_int32, c_double, POINTER(c_int64),), ff_status),
     "ff_costs_text": ((POINTER(c_char_p),), ff_status),
     "ff_costs_set": ((c_char_p, c_double,), ff_status),
-    "ff_simulate": ((ff_handle, c_int32, POINTER(ff_handle),), ff_status),
+    "ff_simulate": ((ff_handle, c_int32, ff_handle, POINTER(ff_handle),), ff_status),
     "ff_simulation_total": ((ff_handle, POINTER(ff_simulated),), ff_status),
     "ff_simulation_read": ((ff_handle, POINTER(ff_simulated_device), POINTER(ff_simulated_link), POINTER(ff_stay),), ff_status),
+    "ff_machine_create": ((c_char_p, POINTER(ff_device), c_size_t, POINTER(ff_rate), c_size_t, c_int32, POINTER(ff_link), c_size_t, c_int32, POINTER(ff_handle),), ff_status),
+    "ff_machine_route": ((ff_handle, c_int32, c_int32, POINTER(c_int32), c_size_t, POINTER(c_size_t), POINTER(c_double), POINTER(c_double),), ff_status),
 }
 
 

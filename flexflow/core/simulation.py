@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 
 from flexflow.core import _abi
 from flexflow.core._lib import Handle, call
+from flexflow.core.checks import shown
 from flexflow.core.costs import keep_costs, recall_costs
+from flexflow.core.machine_model import MachineModel
 
 _SLICE_MS = 100.0  # the longest stay in the library: Ctrl-C waits for it
 _MOVES = ("replicate", "repartition", "combine", "reduction")
@@ -124,8 +126,18 @@ class Simulation:
         return event
 
 
-def simulate(model: int, sections: int) -> Simulation:
-    """A step of a compiled model on its own machine; calls are measured that never were."""
+def simulate(model: int, sections: int, machine: MachineModel | None) -> Simulation:
+    """See ``CompiledModel.simulate``; of a model by its handle."""
+    if machine is None:
+        _measure(model, sections)
+    elif not isinstance(machine, MachineModel):
+        raise TypeError(f"simulate: machine is {shown(machine)}, expected a MachineModel or None")
+    number = 0 if machine is None else machine.handle
+    return Simulation(Handle("ff_simulate", model, sections, number))
+
+
+def _measure(model: int, sections: int) -> None:
+    """Measure what the calls of a step cost, where nobody has done so before."""
     recall_costs()
     left, measured = ctypes.c_int64(), False
     try:
@@ -137,4 +149,3 @@ def simulate(model: int, sections: int) -> Simulation:
     finally:
         if measured:
             keep_costs()
-    return Simulation(Handle("ff_simulate", model, sections))

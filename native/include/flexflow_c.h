@@ -104,6 +104,32 @@ typedef struct ff_progress {
   int32_t finished; /* 1: the epoch has no more batches */
 } ff_progress;
 
+/* A device of a machine that may be nowhere but in a file. */
+typedef struct ff_device {
+  const char* kind; /* which kernels run there: "cpu", "cuda", ... */
+  int32_t threads;
+  int32_t node;     /* devices of one node are near each other */
+  int32_t space;    /* devices of one address space read each other's memory as their own; -1: one of its own */
+  int64_t memory;   /* bytes */
+  double bandwidth; /* of its memory, bytes per second */
+  double launch;    /* seconds of a call beyond its work */
+} ff_device;
+
+/* How fast a device computes in a type; every device needs one for float32. */
+typedef struct ff_rate {
+  int32_t device;
+  int32_t dtype;
+  double flops; /* per second */
+} ff_rate;
+
+/* One direction of a connection. Ends are numbers of devices or, after them, of switches. */
+typedef struct ff_link {
+  int32_t from;
+  int32_t to;
+  double latency;   /* seconds */
+  double bandwidth; /* bytes per second */
+} ff_link;
+
 /* ---- library ---- */
 FF_API const char* ff_last_error(void);
 /* what: "version", "build", "abi" (a digest of this interface), "options", "engines", "engine" (the one that a compile
@@ -261,12 +287,23 @@ FF_API ff_status ff_costs_measure(ff_handle model, int32_t sections, double slic
 FF_API ff_status ff_costs_text(const char** text);
 /* Let one be known that was measured by another process. */
 FF_API ff_status ff_costs_set(const char* key, double seconds);
-/* Simulate a step on the machine that the model was compiled for, with measured costs. */
-FF_API ff_status ff_simulate(ff_handle model, int32_t sections, ff_handle* simulation);
+/* Simulate a step: on a machine model, whose costs are estimated from its rates; machine 0: on the machine that the model
+ * was compiled for, with measured costs. */
+FF_API ff_status ff_simulate(ff_handle model, int32_t sections, ff_handle machine, ff_handle* simulation);
 FF_API ff_status ff_simulation_total(ff_handle simulation, ff_simulated* total);
 /* Arrays as long as the total says. stays: of devices in the order of the plan, then of links by begin. */
 FF_API ff_status ff_simulation_read(ff_handle simulation, ff_simulated_device* devices, ff_simulated_link* links,
                                     ff_stay* stays);
+
+/* ---- machine models ---- */
+/* A machine to search strategies for. overlap: its devices move data while they compute. */
+FF_API ff_status ff_machine_create(const char* name, const ff_device* devices, size_t n_devices, const ff_rate* rates,
+                                   size_t n_rates, int32_t switches, const ff_link* links, size_t n_links,
+                                   int32_t overlap, ff_handle* machine);
+/* The fastest way for a megabyte from a device to another: its links by number, its latency, and the bandwidth of its
+ * narrowest link, which is infinite from a device to itself. */
+FF_API ff_status ff_machine_route(ff_handle machine, int32_t from, int32_t to, int32_t* links, size_t capacity,
+                                  size_t* n_links, double* latency, double* bandwidth);
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,7 @@ from flexflow.core import (
     FFConfig,
     FFModel,
     LossType,
+    MachineModel,
     SGDOptimizer,
     Strategy,
     costs,
@@ -198,10 +199,42 @@ def test_a_second_simulation_measures_nothing() -> None:
     assert first.seconds == second.seconds and first.stays == second.stays
 
 
+def test_another_machine_is_simulated_by_its_rates(tmp_path: Path) -> None:
+    model = compiled(STRATEGIES["data"], width=500)
+    before = known()
+    machine = MachineModel.load("p3.8xlarge")
+    simulation = model.simulate(machine=machine)
+    assert known() == before  # nothing is measured
+    weights = sum(
+        int(np.prod(p.dims)) * 4
+        for op in model.get_layers().values()
+        for p in op.get_parameters()
+    )
+    # Of each gradient, a half is summed on each device, and what one lacks of the other is sent.
+    assert sum(simulation.bytes_moved.values()) == pytest.approx(2 * weights, rel=0.1)
+    assert len(simulation.busy) == len(machine.devices)
+    busy = [link for link in simulation.links if link.busy > 0]
+    assert busy and all(link.busy <= simulation.seconds for link in busy)
+    simulation.trace(tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert sum(e["ph"] == "X" for e in events) == len(simulation.stays)
+    lanes = {stay.lane for stay in simulation.stays}
+    assert lanes == {"calls", "moves", "link"}
+
+
+def test_faster_machines_are_faster() -> None:
+    model = compiled(STRATEGIES["data"], width=500)
+    machines = [MachineModel.load(name) for name in ("p3.8xlarge", "dgx-h100")]
+    slow, fast = (model.simulate(machine=machine).seconds for machine in machines)
+    assert fast < slow
+
+
 def test_mistakes_are_told() -> None:
     with pytest.raises(FlexFlowError, match="not compiled"):
         FFModel(FFConfig()).simulate()
     with pytest.raises(ValueError, match="expected one of train"):
         compiled().simulate("trian")
+    with pytest.raises(TypeError, match="expected a MachineModel"):
+        compiled().simulate(machine="dgx-h100")
     with pytest.raises(ValueError, match="at least 0"):
         call("ff_costs_set", b"key", -1.0)

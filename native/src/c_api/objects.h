@@ -14,6 +14,7 @@
 #include "flexflow_c.h"
 #include "graph/graph.h"
 #include "lowering/step_graph.h"
+#include "search/machine_model.h"
 
 namespace ff::c_api {
 
@@ -40,10 +41,12 @@ struct DatasetObject {
 ff_handle keep(std::shared_ptr<GraphObject> graph);
 ff_handle keep(std::shared_ptr<Model> model);
 ff_handle keep(std::shared_ptr<DatasetObject> dataset);
+ff_handle keep(std::shared_ptr<const MachineModel> machine);
 ff_handle keep(std::shared_ptr<Simulation> simulation);
 std::shared_ptr<GraphObject> graph_of(ff_handle handle);
 std::shared_ptr<Model> model_of(ff_handle handle);
 std::shared_ptr<DatasetObject> dataset_of(ff_handle handle);
+std::shared_ptr<const MachineModel> machine_of(ff_handle handle);
 std::shared_ptr<Simulation> simulation_of(ff_handle handle);
 void close(ff_handle handle);
 

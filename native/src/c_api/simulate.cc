@@ -5,8 +5,11 @@
 #include "c_api/model.h"
 #include "c_api/objects.h"
 #include "c_api/timing.h"
+#include "lowering/lower.h"
+#include "search/any_kernels.h"
 #include "search/jobs.h"
 #include "search/measured.h"
+#include "search/roofline.h"
 #include "search/simulator.h"
 
 namespace ff::c_api {
@@ -33,7 +36,7 @@ double known(const std::string& key, const std::function<double()>& measure) {
 }
 
 // The machine that the model runs on. Where devices share memory, nothing crosses links.
-MachineModel machine_of(const Model& model) {
+MachineModel own_machine(const Model& model) {
   Engine& engine = model.engine();
   MachineModel made;
   made.machine = engine.machine();
@@ -65,6 +68,25 @@ std::shared_ptr<const Plan> plan_of(Model& model, int32_t sections) {
   if (model.processes() != nullptr && model.engine().machine().devices.back().node > 0)
     fail(ErrorKind::state, "a step of several processes is not simulated with measured costs; use one process");
   return model.plan(model.step_spec(sections, 0));
+}
+
+std::shared_ptr<Simulation> simulate_here(Model& model, int32_t sections) {
+  const auto plan = plan_of(model, sections);
+  const MachineModel machine = own_machine(model);
+  return std::make_shared<Simulation>(
+      Simulation{plan, machine.network.links(), simulate(*plan, machine, measured(machine, 0))});
+}
+
+// Of a machine that is not at hand, it is not known what its kernels do not take: they take all, as it comes.
+std::shared_ptr<Simulation> simulate_elsewhere(Model& model, int32_t sections, const MachineModel& machine) {
+  const StepSpec step = model.step_spec(sections, 0);
+  const AnyKernels kernels;
+  Graph graph = build_step(model.owner().graph, model.spec(), step, kernels);
+  const auto plan =
+      std::make_shared<const Plan>(lower(place(std::move(graph), model.spec().strategy, machine.machine),
+                                         machine.machine, kernels, {.separate_sections = step.separate_sections}));
+  return std::make_shared<Simulation>(
+      Simulation{plan, machine.network.links(), simulate(*plan, machine, Roofline(machine.rates))});
 }
 
 void read_stays(const Simulation& simulation, ff_stay* stays) {
@@ -99,7 +121,7 @@ ff_status ff_costs_measure(ff_handle model, int32_t sections, double slice_ms, i
     const auto object = model_of(model);
     const std::lock_guard lock(object->owner().mutex);
     const auto plan = plan_of(*object, sections);
-    const MachineModel machine = machine_of(*object);
+    const MachineModel machine = own_machine(*object);
     const Measured costs = measured(machine, slice_ms);
     (void)jobs_of(*plan, machine, costs);
     *left = costs.unknown();
@@ -125,15 +147,13 @@ ff_status ff_costs_set(const char* key, double seconds) {
   });
 }
 
-ff_status ff_simulate(ff_handle model, int32_t sections, ff_handle* simulation) {
+ff_status ff_simulate(ff_handle model, int32_t sections, ff_handle machine, ff_handle* simulation) {
   return guarded([&] {
     required(simulation, "simulation");
     const auto object = model_of(model);
     const std::lock_guard lock(object->owner().mutex);
-    const auto plan = plan_of(*object, sections);
-    const MachineModel machine = machine_of(*object);
-    *simulation = keep(std::make_shared<Simulation>(
-        Simulation{plan, machine.network.links(), simulate(*plan, machine, measured(machine, 0))}));
+    *simulation = keep(machine == 0 ? simulate_here(*object, sections)
+                                    : simulate_elsewhere(*object, sections, *machine_of(machine)));
   });
 }
 

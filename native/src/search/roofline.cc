@@ -16,12 +16,6 @@ DType computed_in(const OpCall& call) {
   return DType::float32;
 }
 
-double rate_of(const Rates& rates, DType dtype) {
-  if (const auto it = rates.flops.find(dtype); it != rates.flops.end()) return it->second;
-  const auto it = rates.flops.find(DType::float32);
-  return it == rates.flops.end() ? 0 : it->second;
-}
-
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -52,10 +46,7 @@ Roofline::Roofline(std::vector<Rates> rates, Factors factors) : rates_(std::move
 
 double Roofline::bound(const OpCall& call, int device) const {
   const Rates& rates = rates_.at(static_cast<size_t>(device));
-  const double rate = rate_of(rates, computed_in(call));
-  const double computing = rate > 0 ? op_def(call.op).flops(call) / rate : 0;
-  const double moving = rates.bandwidth > 0 ? bytes_of(call) / rates.bandwidth : 0;
-  return std::max(computing, moving);
+  return std::max(op_def(call.op).flops(call) / rates.flops_in(computed_in(call)), bytes_of(call) / rates.bandwidth);
 }
 
 double Roofline::seconds(const OpCall& call, const Layouts&, int device, int) const {
