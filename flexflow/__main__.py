@@ -9,6 +9,7 @@ from importlib import import_module
 COMMANDS = {
     "info": ("flexflow.info", "what is installed, where, and what it runs on"),
     "launch": ("flexflow.core.launch", "run a script in several processes that share its work"),
+    "machines": ("flexflow.machines", "machines to search strategies for: list, describe, write"),
     "jupyter": ("flexflow.jupyter", "install, list and uninstall Jupyter kernels"),
 }
 

@@ -22,6 +22,7 @@ from flexflow.core.initializers import (
     ZeroInitializer,
 )
 from flexflow.core.layer import Op
+from flexflow.core.machine_model import MachineModel
 from flexflow.core.metrics import PerfMetrics
 from flexflow.core.model import FFModel
 from flexflow.core.optimizers import AdamOptimizer, Optimizer, SGDOptimizer
@@ -77,6 +78,7 @@ __all__ = [
     "LecunNormalInitializer",
     "LecunUniformInitializer",
     "LossType",
+    "MachineModel",
     "MetricsType",
     "NormInitializer",
     "OneInitializer",

@@ -90,7 +90,8 @@ std::vector<int> Network::Ways::tree(int source, const std::vector<Link>& links)
 Network::Network() : Network(0, 0, {}) {}
 
 Network::Network(int devices, int switches, std::vector<Link> links) : devices_(devices), links_(std::move(links)) {
-  if (devices < 0 || switches < 0) bad_value("a network of ", devices, " devices and ", switches, " switches");
+  if (devices < 0 || switches < 0 || switches > std::numeric_limits<int>::max() - devices)
+    bad_value("a network of ", devices, " devices and ", switches, " switches");
   ways_ = std::make_shared<Ways>(devices + switches);
   for (size_t i = 0; i < links_.size(); ++i) {
     check_link(links_[i], i, devices, devices + switches);
