@@ -292,8 +292,8 @@ FF_API ff_status ff_costs_measure(ff_handle model, int32_t sections, double slic
 FF_API ff_status ff_costs_text(const char** text);
 /* Let one be known that was measured by another process. */
 FF_API ff_status ff_costs_set(const char* key, double seconds);
-/* Simulate a step: on a machine model, whose costs are estimated from its rates; machine 0: on the machine that the model
- * was compiled for, with measured costs. */
+/* Simulate a step: on a machine model, whose costs are estimated from its rates; machine 0: on the machine that the
+ * model was compiled for, with measured costs. */
 FF_API ff_status ff_simulate(ff_handle model, int32_t sections, ff_handle machine, ff_handle* simulation);
 FF_API ff_status ff_simulation_total(ff_handle simulation, ff_simulated* total);
 /* Arrays as long as the total says. stays: of devices in the order of the plan, then of links by begin. */

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-uint64_t hash_of(const CostTable& table) {
+uint64_t hash_of(const ChoiceTable& table) {
   uint64_t hash = static_cast<uint64_t>(table.rows) << 32 | static_cast<uint32_t>(table.columns);
   for (const std::vector<double>& values : table.values) {
     hash = (hash ^ values.size()) * 0x9E3779B97F4A7C15ull;
@@ -30,7 +30,7 @@ ChoiceProblem::ChoiceProblem(int resources) : weights(resources, 0.0), limits(re
   weights[0] = 1;
 }
 
-int ChoiceProblem::add_table(CostTable table) {
+int ChoiceProblem::add_table(ChoiceTable table) {
   const size_t entries = static_cast<size_t>(table.rows) * static_cast<size_t>(table.columns);
   if (entries == 0 || table.values.size() > weights.size())
     bad_value("a cost table has ", table.rows, " x ", table.columns, " entries of ", table.values.size(),
@@ -62,7 +62,7 @@ int ChoiceProblem::add_variable(int table) {
 void ChoiceProblem::add_edge(int from, int to, int table) {
   FF_CHECK(from >= 0 && to >= 0 && from < size() && to < size() && from != to, from, " -> ", to);
   FF_CHECK(table >= 0 && table < static_cast<int>(tables_.size()), table);
-  const CostTable& costs = tables_[table];
+  const ChoiceTable& costs = tables_[table];
   if (costs.rows != candidates(from) || costs.columns != candidates(to))
     bad_value("the costs between variables ", from, " and ", to, " are ", costs.rows, " x ", costs.columns,
               "; expected ", candidates(from), " x ", candidates(to), ", their numbers of candidates");
@@ -82,7 +82,7 @@ std::vector<double> ChoiceProblem::totals(const Choices& chosen) const {
   return sums;
 }
 
-void add_costs(std::vector<double>& totals, const CostTable& table, int row, int column) {
+void add_costs(std::vector<double>& totals, const ChoiceTable& table, int row, int column) {
   for (size_t r = 0; r < totals.size(); ++r)
     if (!table.values[r].empty()) totals[r] += table.values[r][static_cast<size_t>(row) * table.columns + column];
 }
@@ -117,7 +117,7 @@ bool ChoiceProblem::limited() const {
   return std::any_of(limits.begin(), limits.end(), [](double limit) { return limit < kInfinity; });
 }
 
-std::vector<double> weighted(const CostTable& table, const std::vector<double>& weights) {
+std::vector<double> weighted(const ChoiceTable& table, const std::vector<double>& weights) {
   std::vector<double> sums(static_cast<size_t>(table.rows) * static_cast<size_t>(table.columns), 0.0);
   for (size_t r = 0; r < weights.size(); ++r) {
     const std::vector<double>& values = table.values[r];

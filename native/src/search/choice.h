@@ -14,11 +14,11 @@ namespace ff {
 using Choices = std::vector<int>;  // the candidate of every variable
 
 // Costs of a variable's candidates (one row), or of the pairs of two variables' candidates (row: the first one's).
-struct CostTable {
+struct ChoiceTable {
   int rows = 1, columns = 0;
   // By resource, row after row; a resource without values costs nothing. Infinity forbids.
   std::vector<std::vector<double>> values;
-  bool operator==(const CostTable&) const = default;
+  bool operator==(const ChoiceTable&) const = default;
 };
 
 class ChoiceProblem {
@@ -36,14 +36,14 @@ class ChoiceProblem {
 
   // Equal tables get one number, however often they come: what is equal is solved once. Throws an Error when the
   // values do not fill the table, or are NaN or minus infinity.
-  int add_table(CostTable table);
+  int add_table(ChoiceTable table);
   int add_variable(int table);
   void add_edge(int from, int to, int table);
 
   int size() const { return static_cast<int>(variables_.size()); }
   int resources() const { return static_cast<int>(weights.size()); }
   int candidates(int variable) const { return tables_[variables_[variable].table].columns; }
-  const std::vector<CostTable>& tables() const { return tables_; }
+  const std::vector<ChoiceTable>& tables() const { return tables_; }
   const std::vector<Variable>& variables() const { return variables_; }
   const std::vector<Edge>& edges() const { return edges_; }
   const std::vector<int>& edges_of(int variable) const { return edges_of_[variable]; }
@@ -59,7 +59,7 @@ class ChoiceProblem {
   std::vector<double> limits;
 
  private:
-  std::vector<CostTable> tables_;
+  std::vector<ChoiceTable> tables_;
   std::multimap<uint64_t, int> known_;  // tables by hash
   std::vector<Variable> variables_;
   std::vector<Edge> edges_;
@@ -67,13 +67,13 @@ class ChoiceProblem {
 };
 
 // Add the costs of one pair of candidates to totals; row 0 of the costs of a variable's own.
-void add_costs(std::vector<double>& totals, const CostTable& table, int row, int column);
+void add_costs(std::vector<double>& totals, const ChoiceTable& table, int row, int column);
 
 // What one variable and its edges add to the totals.
 std::vector<double> share_of(const ChoiceProblem& problem, const Choices& chosen, int variable);
 
 // A table under weights of its resources.
-std::vector<double> weighted(const CostTable& table, const std::vector<double>& weights);
+std::vector<double> weighted(const ChoiceTable& table, const std::vector<double>& weights);
 
 // When a search has to end. Seconds are wall time; what an iteration is, each search tells.
 struct SearchBudget {
@@ -95,7 +95,7 @@ struct ChoiceSolution {
 
 struct SolveOptions {
   SearchBudget budget;                // an iteration: a round of improvement, or a step towards the best multipliers
-  std::vector<Choices> starts{};   // known assignments: the answer is never worse than the best of them
+  std::vector<Choices> starts{};      // known assignments: the answer is never worse than the best of them
   double table_bytes = 512 << 20;     // of messages; larger ones are split, and the answer may then be inexact
   double step_operations = 2e10;      // of one elimination, likewise
   double gap = 1e-4;                  // relative to the bound: what is closer is good enough

@@ -67,7 +67,7 @@ class Branching {
   }
 
   void add(std::vector<double>& sums, int table, int row, int column) const {
-    const CostTable& costs = problem_.tables()[table];
+    const ChoiceTable& costs = problem_.tables()[table];
     for (size_t r = 0; r < sums.size(); ++r)
       if (!costs.values[r].empty()) sums[r] += costs.values[r][static_cast<size_t>(row) * costs.columns + column];
   }

@@ -43,7 +43,7 @@ ChoiceProblem conditioned(const ChoiceProblem& problem, const std::vector<int>& 
   std::vector<int> place(problem.size(), -1);
   for (size_t i = 0; i < part.size(); ++i) place[part[i]] = static_cast<int>(i);
   for (const int v : part) {
-    CostTable own{1, problem.candidates(v), std::vector<std::vector<double>>(problem.resources())};
+    ChoiceTable own{1, problem.candidates(v), std::vector<std::vector<double>>(problem.resources())};
     for (int k = 0; k < own.columns; ++k) {
       std::vector<double> sums(problem.resources(), 0.0);
       add_costs(sums, problem.tables()[problem.variables()[v].table], 0, k);
@@ -61,12 +61,12 @@ ChoiceProblem conditioned(const ChoiceProblem& problem, const std::vector<int>& 
   for (int v = 0; v < problem.size(); ++v)
     if (place[v] < 0) add_costs(rest, problem.tables()[problem.variables()[v].table], 0, chosen[v]);
   for (const ChoiceProblem::Edge& edge : problem.edges()) {
-    const CostTable& table = problem.tables()[edge.table];
+    const ChoiceTable& table = problem.tables()[edge.table];
     if (place[edge.from] < 0 && place[edge.to] < 0) add_costs(rest, table, chosen[edge.from], chosen[edge.to]);
     if (place[edge.from] >= 0 && place[edge.to] >= 0)
       small.add_edge(place[edge.from], place[edge.to], small.add_table(table));
   }
-  CostTable fixed;
+  ChoiceTable fixed;
   fixed.columns = 1;
   for (const double total : rest) fixed.values.push_back({total});
   small.add_variable(small.add_table(std::move(fixed)));

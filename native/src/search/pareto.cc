@@ -56,7 +56,7 @@ class Frontiers {
   size_t width() const { return weightings_.size(); }
 
   void load(int content) {
-    const CostTable& table = problem_.tables()[content];
+    const ChoiceTable& table = problem_.tables()[content];
     std::vector<Points>& cells = contents_[content];
     cells.resize(static_cast<size_t>(table.rows) * static_cast<size_t>(table.columns));
     std::vector<std::vector<double>> columns;

@@ -34,7 +34,7 @@ Surroundings surroundings(const ChoiceProblem& problem, const std::vector<Candid
   for (const int k : keep[v]) around.own.push_back(all[k]);
   for (const int e : problem.edges_of(v)) {
     const ChoiceProblem::Edge& edge = problem.edges()[e];
-    const CostTable& table = problem.tables()[edge.table];
+    const ChoiceTable& table = problem.tables()[edge.table];
     const std::vector<double> costs = weighted(table, weights);
     const Candidates& others = keep[edge.from == v ? edge.to : edge.from];
     Surroundings::Side side{others.size(), {}, {}};
@@ -104,8 +104,8 @@ Restricted restrict_candidates(const ChoiceProblem& problem, std::vector<Candida
     const auto [it, fresh] = made.emplace(std::array{table, row_set, column_set}, 0);
     if (!fresh) return it->second;
     (void)deadline.over();  // asked only: whoever solves the problem sees it
-    const CostTable& whole = problem.tables()[table];
-    CostTable cut{static_cast<int>(rows.size()), static_cast<int>(columns.size()), {}};
+    const ChoiceTable& whole = problem.tables()[table];
+    ChoiceTable cut{static_cast<int>(rows.size()), static_cast<int>(columns.size()), {}};
     for (const std::vector<double>& values : whole.values) {
       std::vector<double>& taken = cut.values.emplace_back();
       if (values.empty()) continue;

@@ -40,7 +40,7 @@ Choices cheapest_each(const ChoiceProblem& problem) {
 // The sum of every table's least: a bound that is had at once.
 double least_of_each(const ChoiceProblem& problem) {
   std::vector<double> least;
-  for (const CostTable& table : problem.tables()) {
+  for (const ChoiceTable& table : problem.tables()) {
     const std::vector<double> values = weighted(table, problem.weights);
     least.push_back(*std::min_element(values.begin(), values.end()));
   }
@@ -327,7 +327,7 @@ class Search {
   std::optional<Restricted> reduced_;
   EliminationPlan plan_;
   std::map<Choices, std::vector<double>> met_;  // minima under the weights that were tried
-  std::vector<double> multipliers_{1};             // of targets
+  std::vector<double> multipliers_{1};          // of targets
   double bound_ = -kInfinity;
   bool proven_ = false;
 };

@@ -64,7 +64,7 @@ void StrategyProblem::add_variables(const std::vector<Strategy>& seeds) {
     }
     candidates_.push_back(std::make_shared<const Candidates>(maker_.candidates(op, wanted)));
     const Candidates& candidates = *candidates_.back();
-    CostTable table{1, static_cast<int>(candidates.size()), std::vector<std::vector<double>>(kResources)};
+    ChoiceTable table{1, static_cast<int>(candidates.size()), std::vector<std::vector<double>>(kResources)};
     for (const Candidate& candidate : candidates) {
       table.values[kCompute].push_back(candidate.compute);
       table.values[kSync].push_back(candidate.sync);
@@ -93,7 +93,7 @@ void StrategyProblem::add_edges() {
 }
 
 // Forward, and back for the gradient.
-CostTable StrategyProblem::resharding(Value from, int variable, int operand) const {
+ChoiceTable StrategyProblem::resharding(Value from, int variable, int operand) const {
   const Candidates& makers = *candidates_[variable_of_[from.node]];
   const Candidates& readers = *candidates_[variable];
   Distinct made, read;
@@ -113,8 +113,8 @@ CostTable StrategyProblem::resharding(Value from, int variable, int operand) con
           transfers_.reshard(type, a, b) + (back ? transfers_.reshard(type, dual(b), dual(a)) : 0.0);
     }
   });
-  CostTable table{static_cast<int>(makers.size()), static_cast<int>(readers.size()),
-                  std::vector<std::vector<double>>(kResources)};
+  ChoiceTable table{static_cast<int>(makers.size()), static_cast<int>(readers.size()),
+                    std::vector<std::vector<double>>(kResources)};
   for (const int a : made.of)
     for (const int b : read.of)
       table.values[kCompute].push_back(seconds[static_cast<size_t>(a) * read.all.size() + static_cast<size_t>(b)]);
@@ -141,7 +141,7 @@ Choices StrategyProblem::assignment_of(const Strategy& strategy) const {
       for (const int e : problem_.edges_of(static_cast<int>(v))) {
         const ChoiceProblem::Edge& edge = problem_.edges()[e];
         if (edge.to != static_cast<int>(v)) continue;
-        const CostTable& table = problem_.tables()[edge.table];
+        const ChoiceTable& table = problem_.tables()[edge.table];
         cost += table.values[kCompute][static_cast<size_t>(tried[edge.from]) * table.columns + c];
       }
       if (cost < least) least = cost, chosen[v] = static_cast<int>(c);

@@ -44,7 +44,7 @@ class StrategyProblem {
 
   void add_variables(const std::vector<Strategy>& seeds);
   void add_edges();
-  CostTable resharding(Value from, int variable, int operand) const;
+  ChoiceTable resharding(Value from, int variable, int operand) const;
 
   const Graph& user_;
   const CandidateMaker& maker_;
