@@ -18,7 +18,7 @@ from ctypes import (
 from typing import Any
 
 # Of all that follows; the library carries it too, so that one of another interface is refused.
-DIGEST = "37ead6793fb0171b"
+DIGEST = "f16baa36678b8c08"
 
 ff_handle = c_uint64
 ff_tensor = c_int64
@@ -174,6 +174,17 @@ class ff_stay(Structure):
     ]
 
 
+class ff_estimate(Structure):
+    _fields_ = [
+        ("seconds", c_double),
+        ("compute", c_double),
+        ("sync", c_double),
+        ("memory", c_double),
+        ("lower_bound", c_double),
+        ("exact", c_int32),
+    ]
+
+
 
 # name: (types of the arguments, type of the result)
 FUNCTIONS: dict[str, tuple[tuple[Any, ...], Any]] = {
@@ -220,6 +231,11 @@ FUNCTIONS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "ff_simulation_read": ((ff_handle, POINTER(ff_simulated_device), POINTER(ff_simulated_link), POINTER(ff_stay),), ff_status),
     "ff_machine_create": ((c_char_p, POINTER(ff_device), c_size_t, POINTER(ff_rate), c_size_t, c_int32, POINTER(ff_link), c_size_t, c_int32, POINTER(ff_handle),), ff_status),
     "ff_machine_route": ((ff_handle, c_int32, c_int32, POINTER(c_int32), c_size_t, POINTER(c_size_t), POINTER(c_double), POINTER(c_double),), ff_status),
+    "ff_search_create": ((ff_handle, ff_handle, POINTER(ff_attr), c_size_t, POINTER(ff_handle),), ff_status),
+    "ff_search_start_from": ((ff_handle, POINTER(ff_attr), c_size_t,), ff_status),
+    "ff_search_run": ((ff_handle, c_double, POINTER(c_int32),), ff_status),
+    "ff_search_stop": ((ff_handle,), ff_status),
+    "ff_search_read": ((ff_handle, c_int32, POINTER(ff_estimate), POINTER(c_char_p),), ff_status),
 }
 
 

@@ -310,6 +310,31 @@ FF_API ff_status ff_machine_create(const char* name, const ff_device* devices, s
 FF_API ff_status ff_machine_route(ff_handle machine, int32_t from, int32_t to, int32_t* links, size_t capacity,
                                   size_t* n_links, double* latency, double* bandwidth);
 
+/* ---- search ---- */
+/* What a step is estimated to take under a strategy. */
+typedef struct ff_estimate {
+  double seconds;     /* the larger of the next two where devices move data while they compute, else their sum */
+  double compute;     /* calls, and moves that they wait for */
+  double sync;        /* sums of gradients */
+  double memory;      /* bytes on a device */
+  double lower_bound; /* seconds that no strategy within the memory is below, of those that are searched */
+  int32_t exact;      /* the search's answer is proven to be the best */
+} ff_estimate;
+
+/* A search for the strategy of a compiled model on a machine. Options: sample, attribute, parameter, reduction (true:
+ * such indices may be split), most (candidates of an op), seed, seconds (after which the best so far is the answer). */
+FF_API ff_status ff_search_create(ff_handle model, ff_handle machine, const ff_attr* options, size_t n_options,
+                                  ff_handle* search);
+/* A strategy, as in ff_compile, that the answer must not be worse than. Before the first ff_search_run. */
+FF_API ff_status ff_search_start_from(ff_handle search, const ff_attr* strategy, size_t n);
+/* Let it run for so long, or see that it is over; errors of the search come from here. */
+FF_API ff_status ff_search_run(ff_handle search, double slice_ms, int32_t* finished);
+/* End it soon, with the best so far. */
+FF_API ff_status ff_search_stop(ff_handle search);
+/* The answer (which = -1), or what a strategy that it started from comes to: one op a line, its name, a tab, and its
+ * placement as in ff_compile. */
+FF_API ff_status ff_search_read(ff_handle search, int32_t which, ff_estimate* estimate, const char** strategy);
+
 #ifdef __cplusplus
 }
 #endif

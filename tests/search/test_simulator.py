@@ -206,9 +206,7 @@ def test_another_machine_is_simulated_by_its_rates(tmp_path: Path) -> None:
     simulation = model.simulate(machine=machine)
     assert known() == before  # nothing is measured
     weights = sum(
-        int(np.prod(p.dims)) * 4
-        for op in model.get_layers().values()
-        for p in op.get_parameters()
+        int(np.prod(p.dims)) * 4 for op in model.get_layers().values() for p in op.get_parameters()
     )
     # Of each gradient, a half is summed on each device, and what one lacks of the other is sent.
     assert sum(simulation.bytes_moved.values()) == pytest.approx(2 * weights, rel=0.1)
