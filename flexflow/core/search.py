@@ -109,8 +109,8 @@ def search(
         "ff_search_create", model._need_compiled("search"), machine.handle, given, len(given)
     )
     templates = _templates(model, len(machine.devices))
-    for options in templates.values():
-        strategy = attributes(options)
+    for template in templates.values():
+        strategy = attributes(template)
         call("ff_search_start_from", handle.value, strategy, len(strategy))
     _run(handle)
     best, text = _read(handle, -1)
