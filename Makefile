@@ -214,6 +214,7 @@ nightly: library $(STAMPS)/test ## the long tests, random ones with many more ca
 	$(RUN) benchmarks/training.py --profile
 	$(RUN) benchmarks/threads.py
 	$(RUN) benchmarks/scaling.py
+	$(RUN) benchmarks/simulator.py
 	@$(MAKE) --no-print-directory legion-nightly
 bench: library $(STAMPS)/test ## compare the training step with PyTorch's
 	$(RUN) benchmarks/training.py $(ARGS)

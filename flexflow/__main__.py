@@ -10,6 +10,7 @@ COMMANDS = {
     "info": ("flexflow.info", "what is installed, where, and what it runs on"),
     "launch": ("flexflow.core.launch", "run a script in several processes that share its work"),
     "machines": ("flexflow.machines", "machines to search strategies for: list, describe, write"),
+    "plan": ("flexflow.plan", "search the strategy of a model for a machine"),
     "jupyter": ("flexflow.jupyter", "install, list and uninstall Jupyter kernels"),
 }
 

@@ -36,6 +36,7 @@ from flexflow.core.schedules import (
     PolynomialDecay,
     Schedule,
 )
+from flexflow.core.search import Estimate, Found, search
 from flexflow.core.strategy import Strategy
 from flexflow.core.tensor import Parameter, Tensor
 from flexflow.core.types import (
@@ -64,10 +65,12 @@ __all__ = [
     "CosineDecay",
     "DataSet",
     "DataType",
+    "Estimate",
     "ExponentialDecay",
     "FFConfig",
     "FFModel",
     "FlexFlowError",
+    "Found",
     "GlorotNormalInitializer",
     "GlorotUniformInitializer",
     "HeNormalInitializer",
@@ -108,5 +111,6 @@ __all__ = [
     "int_to_enum",
     "rank",
     "ranks",
+    "search",
     "str_to_enum",
 ]

@@ -18,7 +18,7 @@ from ctypes import (
 from typing import Any
 
 # Of all that follows; the library carries it too, so that one of another interface is refused.
-DIGEST = "ed67045ef751660c"
+DIGEST = "f16baa36678b8c08"
 
 ff_handle = c_uint64
 ff_tensor = c_int64
@@ -130,6 +130,61 @@ class ff_link(Structure):
     ]
 
 
+class ff_simulated(Structure):
+    _fields_ = [
+        ("seconds", c_double),
+        ("moved", c_int64 * 4),
+        ("devices", c_size_t),
+        ("links", c_size_t),
+        ("stays", c_size_t),
+    ]
+
+
+class ff_simulated_device(Structure):
+    _fields_ = [
+        ("busy", c_double),
+        ("exposed", c_double),
+        ("memory", c_int64),
+    ]
+
+
+class ff_simulated_link(Structure):
+    _fields_ = [
+        ("source", c_int32),
+        ("target", c_int32),
+        ("busy", c_double),
+    ]
+
+
+ff_lane = c_int
+FF_LANE_CALLS = 0
+FF_LANE_MOVES = 1
+FF_LANE_LINK = 2
+
+
+class ff_stay(Structure):
+    _fields_ = [
+        ("lane", c_int32),
+        ("at", c_int32),
+        ("bytes", c_int64),
+        ("begin", c_double),
+        ("end", c_double),
+        ("op", c_char_p),
+        ("name", c_char_p),
+    ]
+
+
+class ff_estimate(Structure):
+    _fields_ = [
+        ("seconds", c_double),
+        ("compute", c_double),
+        ("sync", c_double),
+        ("memory", c_double),
+        ("lower_bound", c_double),
+        ("exact", c_int32),
+    ]
+
+
 
 # name: (types of the arguments, type of the result)
 FUNCTIONS: dict[str, tuple[tuple[Any, ...], Any]] = {
@@ -168,8 +223,19 @@ FUNCTIONS: dict[str, tuple[tuple[Any, ...], Any]] = {
     "ff_model_text": ((ff_handle, c_char_p, c_int32, POINTER(c_char_p),), ff_status),
     "ff_agree": ((ff_handle, POINTER(c_int64),), ff_status),
     "ff_profile": ((ff_handle, c_int32,), ff_status),
+    "ff_costs_measure": ((ff_handle, c_int32, c_double, POINTER(c_int64),), ff_status),
+    "ff_costs_text": ((POINTER(c_char_p),), ff_status),
+    "ff_costs_set": ((c_char_p, c_double,), ff_status),
+    "ff_simulate": ((ff_handle, c_int32, ff_handle, POINTER(ff_handle),), ff_status),
+    "ff_simulation_total": ((ff_handle, POINTER(ff_simulated),), ff_status),
+    "ff_simulation_read": ((ff_handle, POINTER(ff_simulated_device), POINTER(ff_simulated_link), POINTER(ff_stay),), ff_status),
     "ff_machine_create": ((c_char_p, POINTER(ff_device), c_size_t, POINTER(ff_rate), c_size_t, c_int32, POINTER(ff_link), c_size_t, c_int32, POINTER(ff_handle),), ff_status),
     "ff_machine_route": ((ff_handle, c_int32, c_int32, POINTER(c_int32), c_size_t, POINTER(c_size_t), POINTER(c_double), POINTER(c_double),), ff_status),
+    "ff_search_create": ((ff_handle, ff_handle, POINTER(ff_attr), c_size_t, POINTER(ff_handle),), ff_status),
+    "ff_search_start_from": ((ff_handle, POINTER(ff_attr), c_size_t,), ff_status),
+    "ff_search_run": ((ff_handle, c_double, POINTER(c_int32),), ff_status),
+    "ff_search_stop": ((ff_handle,), ff_status),
+    "ff_search_read": ((ff_handle, c_int32, POINTER(ff_estimate), POINTER(c_char_p),), ff_status),
 }
 
 

@@ -11,6 +11,7 @@ from flexflow.core import _abi
 from flexflow.core._lib import FlexFlowError, Handle, attributes, call, text
 from flexflow.core.checks import boolean, encoded, real
 from flexflow.core.config import FFConfig
+from flexflow.core.machine_model import MachineModel
 from flexflow.core.ops import Ops
 from flexflow.core.optimizers import Optimizer
 from flexflow.core.options import (
@@ -21,6 +22,7 @@ from flexflow.core.options import (
     optimizer_options,
     takes_probabilities,
 )
+from flexflow.core.simulation import Simulation, simulate
 from flexflow.core.strategy import Strategy, strategy_options
 from flexflow.core.tensor import Tensor
 from flexflow.core.types import CompMode, LossType, MetricsType, check_enum
@@ -254,6 +256,29 @@ class CompiledModel(Ops):
         """The memory of a step's plan as text: bytes by kind, and the largest buffers."""
         handle = self._need_compiled("memory_report")
         return text("ff_model_text", handle, b"memory", sections_of(step, "memory_report"))
+
+    def simulate(self, step: str = "train", machine: MachineModel | None = None) -> Simulation:
+        """What a step ("train", "evaluate", "predict" or "manual") would take: seconds, what every
+        device does when, bytes moved, and memory. Nothing is trained.
+
+        Args:
+            step: what is simulated.
+            machine: where; what calls cost is estimated from its rates. None: the machine that the
+                model was compiled for; calls are measured, once (``docs/simulator.md``).
+
+        Raises:
+            FlexFlowError: not compiled, or for devices of several processes.
+            ValueError: there is no such step, or the strategy does not fit the machine.
+            TypeError: ``machine`` is none.
+
+        >>> y = ffmodel.softmax(ffmodel.dense(x, 4))
+        >>> ffmodel.compile(SGDOptimizer(ffmodel), LossType.LOSS_SPARSE_CATEGORICAL_CROSSENTROPY)
+        >>> simulation = ffmodel.simulate()
+        >>> 0 < simulation.busy[0] <= simulation.seconds < 1
+        True
+        """
+        handle = self._need_compiled("simulate")
+        return simulate(handle, sections_of(step, "simulate"), machine)
 
     def profile(self, on: bool = True) -> None:
         """Time each operator from now on, or no more."""

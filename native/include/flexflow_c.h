@@ -251,6 +251,55 @@ FF_API ff_status ff_agree(ff_handle model, int64_t* value);
 /* Time each step of the plan while on; read with ff_model_text(model, "profile", ...). */
 FF_API ff_status ff_profile(ff_handle model, int32_t on);
 
+/* ---- simulation ---- */
+typedef struct ff_simulated {
+  double seconds;   /* of a step */
+  int64_t moved[4]; /* bytes between devices: tensors as they are, parts of one, several put together, sums */
+  size_t devices;
+  size_t links;
+  size_t stays;
+} ff_simulated;
+
+typedef struct ff_simulated_device {
+  double busy;    /* seconds in which it computes; moves count where they take turns with calls */
+  double exposed; /* seconds in which it moves data and does not compute */
+  int64_t memory; /* bytes, at most */
+} ff_simulated_device;
+
+typedef struct ff_simulated_link {
+  int32_t source; /* a device, or after them a switch */
+  int32_t target;
+  double busy;
+} ff_simulated_link;
+
+typedef enum ff_lane { FF_LANE_CALLS = 0, FF_LANE_MOVES = 1, FF_LANE_LINK = 2 } ff_lane;
+
+/* What a device or a link does for some time. The strings live as long as the simulation. */
+typedef struct ff_stay {
+  int32_t lane;  /* a device's calls, the moves beside them, or a link */
+  int32_t at;    /* which device or link */
+  int64_t bytes; /* that cross a link */
+  double begin;  /* seconds */
+  double end;
+  const char* op;
+  const char* name;
+} ff_stay;
+
+/* Measure what the calls of a step cost on this machine, as far as that is not known yet, for slice_ms milliseconds (0:
+ * no limit); *left: how many calls are not known. Costs are of the process: all models share them. */
+FF_API ff_status ff_costs_measure(ff_handle model, int32_t sections, double slice_ms, int64_t* left);
+/* All that are known, one a line: seconds, a tab, and what they depend on. */
+FF_API ff_status ff_costs_text(const char** text);
+/* Let one be known that was measured by another process. */
+FF_API ff_status ff_costs_set(const char* key, double seconds);
+/* Simulate a step: on a machine model, whose costs are estimated from its rates; machine 0: on the machine that the
+ * model was compiled for, with measured costs. */
+FF_API ff_status ff_simulate(ff_handle model, int32_t sections, ff_handle machine, ff_handle* simulation);
+FF_API ff_status ff_simulation_total(ff_handle simulation, ff_simulated* total);
+/* Arrays as long as the total says. stays: of devices in the order of the plan, then of links by begin. */
+FF_API ff_status ff_simulation_read(ff_handle simulation, ff_simulated_device* devices, ff_simulated_link* links,
+                                    ff_stay* stays);
+
 /* ---- machine models ---- */
 /* A machine to search strategies for. overlap: its devices move data while they compute. */
 FF_API ff_status ff_machine_create(const char* name, const ff_device* devices, size_t n_devices, const ff_rate* rates,
@@ -260,6 +309,31 @@ FF_API ff_status ff_machine_create(const char* name, const ff_device* devices, s
  * narrowest link, which is infinite from a device to itself. */
 FF_API ff_status ff_machine_route(ff_handle machine, int32_t from, int32_t to, int32_t* links, size_t capacity,
                                   size_t* n_links, double* latency, double* bandwidth);
+
+/* ---- search ---- */
+/* What a step is estimated to take under a strategy. */
+typedef struct ff_estimate {
+  double seconds;     /* the larger of the next two where devices move data while they compute, else their sum */
+  double compute;     /* calls, and moves that they wait for */
+  double sync;        /* sums of gradients */
+  double memory;      /* bytes on a device */
+  double lower_bound; /* seconds that no strategy within the memory is below, of those that are searched */
+  int32_t exact;      /* the search's answer is proven to be the best */
+} ff_estimate;
+
+/* A search for the strategy of a compiled model on a machine. Options: sample, attribute, parameter, reduction (true:
+ * such indices may be split), most (candidates of an op), seed, seconds (after which the best so far is the answer). */
+FF_API ff_status ff_search_create(ff_handle model, ff_handle machine, const ff_attr* options, size_t n_options,
+                                  ff_handle* search);
+/* A strategy, as in ff_compile, that the answer must not be worse than. Before the first ff_search_run. */
+FF_API ff_status ff_search_start_from(ff_handle search, const ff_attr* strategy, size_t n);
+/* Let it run for so long, or see that it is over; errors of the search come from here. */
+FF_API ff_status ff_search_run(ff_handle search, double slice_ms, int32_t* finished);
+/* End it soon, with the best so far. */
+FF_API ff_status ff_search_stop(ff_handle search);
+/* The answer (which = -1), or what a strategy that it started from comes to: one op a line, its name, a tab, and its
+ * placement as in ff_compile. */
+FF_API ff_status ff_search_read(ff_handle search, int32_t which, ff_estimate* estimate, const char** strategy);
 
 #ifdef __cplusplus
 }

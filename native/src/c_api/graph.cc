@@ -35,15 +35,10 @@ void copy_values(const std::vector<Value>& values, ff_tensor* out, size_t capaci
 }
 
 // What a split along an index is, or why there is none.
-std::string kind_of(const Graph& graph, NodeId id, const Splitting& splitting, size_t index) {
+std::string index_text(const Graph& graph, NodeId id, const Splitting& splitting, size_t index) {
   if (const std::string obstacle = splitting.obstacle(index); !obstacle.empty()) return "whole: " + obstacle;
   if (splitting.box()[index].global < 2) return cat("whole: its extent is ", splitting.box()[index].global);
-  const Node& node = graph.node(id);
-  for (size_t k = 0; k < node.inputs.size(); ++k)
-    if (graph.node(node.inputs[k].node).op == "weight" && splitting.dim_of(index, {false, static_cast<int>(k)}) != -1)
-      return splitting.combined(index) ? "reduction" : "parameter";
-  if (splitting.combined(index)) return "reduction";
-  return splitting.dim_of(index, {true, 0}) == 0 ? "sample" : "attribute";
+  return name_of(kind_of(splitting, index, graph, graph.node(id).inputs));
 }
 
 }  // namespace
@@ -162,7 +157,7 @@ ff_status ff_graph_indices(ff_handle graph, ff_tensor tensor, const char** text)
     std::ostringstream out;
     for (size_t i = 0; i < splitting.box().size(); ++i)
       out << splitting.box()[i].name << " " << splitting.box()[i].extent << " "
-          << kind_of(object->graph, id, splitting, i) << "\n";
+          << index_text(object->graph, id, splitting, i) << "\n";
     *text = lend(out.str());
   });
 }

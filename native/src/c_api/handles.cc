@@ -12,8 +12,8 @@ namespace ff::c_api {
 namespace {
 
 using Object = std::variant<std::shared_ptr<GraphObject>, std::shared_ptr<Model>, std::shared_ptr<DatasetObject>,
-                            std::shared_ptr<const MachineModel>>;
-constexpr const char* kKinds[] = {"graph", "model", "data set", "machine model"};
+                            std::shared_ptr<const MachineModel>, std::shared_ptr<Simulation>, std::shared_ptr<Search>>;
+constexpr const char* kKinds[] = {"graph", "model", "data set", "machine model", "simulation", "search"};
 
 std::mutex table_mutex;
 ff_handle last_handle = 0;
@@ -63,10 +63,14 @@ ff_handle keep(std::shared_ptr<GraphObject> graph) { return keep_object(std::mov
 ff_handle keep(std::shared_ptr<Model> model) { return keep_object(std::move(model)); }
 ff_handle keep(std::shared_ptr<DatasetObject> dataset) { return keep_object(std::move(dataset)); }
 ff_handle keep(std::shared_ptr<const MachineModel> machine) { return keep_object(std::move(machine)); }
+ff_handle keep(std::shared_ptr<Simulation> simulation) { return keep_object(std::move(simulation)); }
+ff_handle keep(std::shared_ptr<Search> search) { return keep_object(std::move(search)); }
 std::shared_ptr<GraphObject> graph_of(ff_handle handle) { return find_object<GraphObject>(handle, 0); }
 std::shared_ptr<Model> model_of(ff_handle handle) { return find_object<Model>(handle, 1); }
 std::shared_ptr<DatasetObject> dataset_of(ff_handle handle) { return find_object<DatasetObject>(handle, 2); }
 std::shared_ptr<const MachineModel> machine_of(ff_handle handle) { return find_object<const MachineModel>(handle, 3); }
+std::shared_ptr<Simulation> simulation_of(ff_handle handle) { return find_object<Simulation>(handle, 4); }
+std::shared_ptr<Search> search_of(ff_handle handle) { return find_object<Search>(handle, 5); }
 
 void close(ff_handle handle) {
   Object object;  // destroyed after the table's lock is free

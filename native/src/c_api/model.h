@@ -25,6 +25,8 @@ class Model {
   void check_fit() const { check_fit(spec_, machine_); }
   // Another strategy from now on, on an engine that may have other devices; states follow when plans are loaded.
   void move_to(Strategy strategy, std::unique_ptr<Engine> engine);
+  // The plan of a step, made but not loaded.
+  std::shared_ptr<const Plan> plan(const StepSpec& step);
   // The loaded plan of a step; its states have values.
   Executable& executable(const StepSpec& step);
   // One run on what the inputs hold. Sections on their own must come in order: see require_order.
@@ -34,6 +36,7 @@ class Model {
   void read(Value tensor, const ff_array& array);
   void read_gradient(Value tensor, const ff_array& array);
 
+  Engine& engine() const { return *engine_; }
   int64_t batch() const { return batch_; }  // rows that the inputs hold
   void set_batch(int64_t rows) { batch_ = rows; }
   // That the devices belong to; none: this one alone.
@@ -48,8 +51,6 @@ class Model {
   void check_fit(const CompileSpec& spec, const Machine& machine) const;
   void share_state();
   void drop_plans();
-  // The plan of a step, made but not loaded.
-  std::shared_ptr<const Plan> plan(const StepSpec& step);
   void require_order(int32_t sections) const;
   void require_inputs(const Plan& plan, unsigned sections) const;
   void rerun_keeping(Value tensor, bool gradient);

@@ -19,6 +19,8 @@
 namespace ff::c_api {
 
 class Model;
+class Search;
+struct Simulation;
 
 // A graph, the state of its tensors, and the lock that all its users take.
 struct GraphObject {
@@ -41,10 +43,14 @@ ff_handle keep(std::shared_ptr<GraphObject> graph);
 ff_handle keep(std::shared_ptr<Model> model);
 ff_handle keep(std::shared_ptr<DatasetObject> dataset);
 ff_handle keep(std::shared_ptr<const MachineModel> machine);
+ff_handle keep(std::shared_ptr<Simulation> simulation);
+ff_handle keep(std::shared_ptr<Search> search);
 std::shared_ptr<GraphObject> graph_of(ff_handle handle);
 std::shared_ptr<Model> model_of(ff_handle handle);
 std::shared_ptr<DatasetObject> dataset_of(ff_handle handle);
 std::shared_ptr<const MachineModel> machine_of(ff_handle handle);
+std::shared_ptr<Simulation> simulation_of(ff_handle handle);
+std::shared_ptr<Search> search_of(ff_handle handle);
 void close(ff_handle handle);
 
 // ---- calls ----

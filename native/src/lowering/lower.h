@@ -21,5 +21,8 @@ std::vector<NodeId> in_micro_batches(const FlatGraph& flat, const std::vector<No
 void place_buffers(Plan& plan, bool separate_sections);  // aliases, lifetimes, offsets
 void share_moves(Plan& plan);                            // aliases: what is a run of memory at both ends is not moved
 void add_waits(Plan& plan);                              // between the queues of devices
+// By step: what it has to wait for of other queues, where a step is in the queue of that number. A wait's device is a
+// queue.
+std::vector<std::vector<Wait>> waits_between(const Plan& plan, const std::vector<int>& queues);
 
 }  // namespace ff

@@ -108,6 +108,8 @@ std::string line_of(const Buffer& buffer) {
 
 }  // namespace
 
+size_t bytes_needed(const Plan& plan, int device) { return Needs(plan, device).total(); }
+
 std::string memory_report(const Plan& plan) {
   std::ostringstream out;
   for (size_t d = 0; d < plan.machine.devices.size(); ++d) {

@@ -108,6 +108,8 @@ struct StateLayout {
 std::map<std::string, StateLayout> states_of(const Plan& plan);
 
 std::string to_string(const Plan& plan);
+// All memory that the plan needs on a device.
+size_t bytes_needed(const Plan& plan, int device);
 // Bytes per device by kind, and the largest buffers.
 std::string memory_report(const Plan& plan);
 // Throws an Error that names the largest buffers when a device has less memory than the plan needs there.

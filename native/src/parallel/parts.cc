@@ -213,6 +213,19 @@ bool Splitting::tile(const Parts& parts) const {
   return true;
 }
 
+const char* name_of(IndexKind kind) {
+  constexpr const char* kNames[] = {"sample", "attribute", "parameter", "reduction"};
+  return kNames[static_cast<size_t>(kind)];
+}
+
+IndexKind kind_of(const Splitting& splitting, size_t index, const Graph& graph, const std::vector<Value>& inputs) {
+  for (size_t k = 0; k < inputs.size(); ++k)
+    if (graph.node(inputs[k].node).op == "weight" && splitting.dim_of(index, {false, static_cast<int>(k)}) != -1)
+      return splitting.combined(index) ? IndexKind::reduction : IndexKind::parameter;
+  if (splitting.combined(index)) return IndexKind::reduction;
+  return splitting.dim_of(index, {true, 0}) == 0 ? IndexKind::sample : IndexKind::attribute;
+}
+
 std::vector<Shard> shards_of(const Splitting& splitting, const Parts& parts, Operand operand) {
   std::vector<Shard> shards;
   for (const Part& part : parts) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/graph.h"
 #include "graph/rect.h"
 #include "ops/op.h"
 
@@ -73,6 +74,13 @@ class Splitting {
   const OpDef& def_;
   OpCall call_;
 };
+
+// What splitting an index splits: the samples of a batch, what weights are shared out by, what is summed over, or
+// something else. Of an index that can be split.
+enum class IndexKind : uint8_t { sample, attribute, parameter, reduction };
+const char* name_of(IndexKind kind);
+// graph: where the inputs of the call come from.
+IndexKind kind_of(const Splitting& splitting, size_t index, const Graph& graph, const std::vector<Value>& inputs);
 
 // The rectangles of an operand that parts need or make, each once.
 std::vector<Shard> shards_of(const Splitting& splitting, const Parts& parts, Operand operand);

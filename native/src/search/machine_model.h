@@ -64,6 +64,14 @@ struct MachineModel {
   Network network;
   // A device moves data while it computes, as GPUs do; otherwise moves take turns with its calls.
   bool overlap = true;
+
+  // What a file does not tell, but the machine at hand:
+  double start = 0;    // seconds of a step beyond what its devices do
+  double handoff = 0;  // seconds until a device goes on that waited for a step of another
+  // Of the last cache, which devices of one address space share; what does not fit comes from memory. 0: of no account.
+  double cache = 0;
+  // How much longer a call takes that lives on memory alone, for each device beside it that does so too.
+  double contention = 0;
 };
 
 // Throws an Error that names the device when a number makes no sense, or when its parts are of other sizes than the
