@@ -19,7 +19,7 @@ def say(text: str) -> None:
     if rank():
         return
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    with suppress(OSError, ValueError):
+    with suppress(AttributeError, OSError, ValueError):
         # In one piece, also where Python does not buffer: ranks share an output.
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding) + "\n")
         sys.stdout.flush()

@@ -169,10 +169,10 @@ def test_the_machine_of_an_engine() -> None:
 @pytest.mark.parametrize(
     ("rank", "ranks", "message"),
     [
-        ("0", None, "FLEXFLOW_RANK is set and FLEXFLOW_RANKS is not"),
-        (None, "2", "FLEXFLOW_RANKS is set and FLEXFLOW_RANK is not"),
-        ("2", "2", "FLEXFLOW_RANK is 2 and FLEXFLOW_RANKS is 2"),
-        ("", "2", 'FLEXFLOW_RANK is ""; expected a whole number'),
+        ("0", None, "FLEXFLOW_RANK is set, and FLEXFLOW_RANKS is not"),
+        (None, "2", "FLEXFLOW_RANKS is set, and FLEXFLOW_RANK is not"),
+        ("2", "2", 'FLEXFLOW_RANK is "2"; expected a whole number from 0 to 1'),
+        ("", "2", "FLEXFLOW_RANKS is set, and FLEXFLOW_RANK is not"),
         ("0", "2b", 'FLEXFLOW_RANKS is "2b"'),
         ("-1", "2", 'FLEXFLOW_RANK is "-1"'),
     ],

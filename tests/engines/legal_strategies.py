@@ -32,11 +32,12 @@ def random_strategy(random: Random, model: FFModel, most: int = 8) -> Strategy:
     return strategy
 
 
-def random_pipeline(random: Random, model: FFModel) -> Strategy:
-    """A pipeline on up to 8 devices, cut evenly or anywhere."""
-    dp, tp = random.choice([(1, 1), (2, 1), (1, 2), (2, 2)])
+def random_pipeline(random: Random, model: FFModel, most: int = 8) -> Strategy:
+    """A pipeline on up to ``most`` devices, cut evenly or anywhere."""
+    grids = [(1, 1), (2, 1), (1, 2), (2, 2)]
+    dp, tp = random.choice([(dp, tp) for dp, tp in grids if dp * tp <= most])
     operators = [op.name for op in model.get_layers().values()]
-    pp = random.randint(1, max(1, min(8 // (dp * tp), len(operators))))
+    pp = random.randint(1, max(1, min(most // (dp * tp), len(operators))))
     strategy = Strategy.hybrid(dp, tp, pp, micro_batches=random.randint(1, 5))
     if random.randint(0, 1):
         cuts = sorted(random.sample(range(1, len(operators)), pp - 1))

@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from program import ROOT
+from test_strategies import assert_close
 
 from flexflow.core import describe
 from flexflow.core._find import library_path
@@ -127,6 +128,154 @@ def test_a_rank_that_fails_ends_all(
     assert time.monotonic() - start < 30
     assert "rank 1 ended" in done.stderr
     assert says in done.stderr
+
+
+RANK_0 = {"FLEXFLOW_RANK": "0", "FLEXFLOW_RANKS": "2", "FLEXFLOW_ROOT": "127.0.0.1:1"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "says"),
+    [
+        ({"FLEXFLOW_RANK": "x"}, 'FLEXFLOW_RANK is "x"; expected a whole number from 0 to 1'),
+        ({"FLEXFLOW_RANK": "2"}, 'FLEXFLOW_RANK is "2"; expected a whole number from 0 to 1'),
+        ({"FLEXFLOW_RANKS": "0"}, 'FLEXFLOW_RANKS is "0"; expected a whole number from 1 to 1024'),
+        ({"FLEXFLOW_RANKS": ""}, "FLEXFLOW_RANKS is not; set both or none"),
+        ({"FLEXFLOW_ROOT": ""}, "FLEXFLOW_ROOT is missing"),
+        ({"FLEXFLOW_ROOT": "127.0.0.1:99999"}, "expected HOST:PORT"),
+        ({"FLEXFLOW_RANK": "1", "FLEXFLOW_ROOT_TIMEOUT": "1"}, "rank 1 waited 1 seconds"),
+        ({"FLEXFLOW_ROOT_SOCKET": "77"}, "a program that a rank starts is none of the ranks"),
+        ({"FLEXFLOW_FLAGS": "-ll:networks none"}, 'flag -ll:networks got "none" for 2 ranks'),
+    ],
+)
+def test_what_keeps_a_rank_from_starting_is_told(
+    variables: dict[str, str], says: str, tmp_path: Path
+) -> None:
+    text = MODEL.replace("WIDTH", "3")
+    done = run([sys.executable, script(tmp_path, text)], 60, **{**RANK_0, **variables})
+    assert done.returncode == 1
+    assert says in done.stderr, done.stderr
+
+
+def test_a_port_in_use_and_a_rank_that_never_comes(tmp_path: Path) -> None:
+    command = [sys.executable, script(tmp_path, MODEL.replace("WIDTH", "3"))]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        variables = {**RANK_0, "FLEXFLOW_ROOT": f"127.0.0.1:{taken.getsockname()[1]}"}
+        used = run(command, 60, **variables)
+    never = run(command, 60, **variables, FLEXFLOW_ROOT_TIMEOUT="1")
+    assert used.returncode == never.returncode == 1
+    assert "cannot listen at FLEXFLOW_ROOT" in used.stderr, used.stderr
+    assert "these did not come: 1" in never.stderr, never.stderr
+
+
+@pytest.mark.parametrize(
+    ("who", "when", "says"),
+    [
+        (0, "before use", "ended"),  # before or after rank 1 came
+        (1, "before use", "rank 1 ended before it used FlexFlow"),
+        (1, "after use", "rank 1 has come to its end, and rank 0 goes on"),
+    ],
+)
+def test_a_rank_that_ends_before_the_others(who: int, when: str, says: str, tmp_path: Path) -> None:
+    used = MODEL.replace("WIDTH", "3")
+    text = f"{used if when == 'after use' else ''}\nif rank() == {who}:\n    sys.exit()\n{used}\n"
+    done = run(launched(script(tmp_path, text)), 60)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert says in done.stderr, done.stderr
+
+
+def test_ranks_without_a_launcher_notice_a_death(tmp_path: Path) -> None:
+    used = MODEL.replace("WIDTH", "3")
+    text = f"{used}\nif rank() == 1:\n    os._exit(3)\n{used}\n"
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        root = f"127.0.0.1:{free.getsockname()[1]}"
+    command = [sys.executable, script(tmp_path, text)]
+    variables = {"FLEXFLOW_RANKS": "2", "FLEXFLOW_ROOT": root}
+    other = subprocess.Popen(command, env=environment(FLEXFLOW_RANK="1", **variables), cwd=ROOT)
+    done = run(command, 60, FLEXFLOW_RANK="0", **variables)
+    assert other.wait(60) == 3
+    assert done.returncode == 1
+    assert "rank 1 has died" in done.stderr, done.stderr
+
+
+def test_weights_are_those_of_rank_0(tmp_path: Path) -> None:
+    """Also where each rank drew its own, before or after it compiled the model."""
+    layer = "    weight = model.get_layers()[0].get_parameters()[0]\n"
+    text = f"""
+import numpy as np
+values = np.random.default_rng(rank()).normal(size=(5, 4)).astype(np.float32)
+data = np.ones((8, 4), np.float32)
+for late in (False, True):
+    model = FFModel(FFConfig(batch_size=8))
+    model.dense(model.create_tensor([8, 4]), 5)
+{layer}    late or weight.set_weights(model, values)
+    model.compile(SGDOptimizer(model), LossType.LOSS_MEAN_SQUARED_ERROR_AVG_REDUCE)
+    model.predict(data)
+    late and weight.set_weights(model, values)
+    expected = data @ np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32).T
+    np.testing.assert_allclose(model.predict(data), expected, 1e-5)
+    model.fit(data, expected + 1, verbose=0)
+    print(late, weight.get_weights().tobytes().hex())
+"""
+    done = run(launched(script(tmp_path, text)), 60)
+    assert done.returncode == 0, done.stderr
+    lines = [line.removeprefix("[1] ") for line in done.stdout.splitlines()]
+    assert len(lines) == 4 and len(set(lines)) == 2, done.stdout
+
+
+def test_launchers_in_ranks_and_threads(tmp_path: Path) -> None:
+    """What a rank starts is no rank, but may have ranks of its own."""
+    text = (
+        MODEL.replace("WIDTH", "3")
+        + """
+import subprocess
+inner = [sys.executable, "-c", "from flexflow.core import *; print(FFConfig().num_nodes)"]
+alone = subprocess.run(inner, capture_output=True, text=True)
+if rank() == 0:
+    print(alone.returncode, "none of the" in alone.stderr, flush=True)
+    import threading
+    from flexflow.core.launch import launch
+    codes = []
+    thread = threading.Thread(target=lambda: codes.append(launch(inner, 2)))
+    thread.start(); thread.join()
+    print(codes)
+"""
+    )
+    done = run(launched(script(tmp_path, text)), 60)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["1 True", "2", "[0]", "[1] 2"], done.stdout
+
+
+def test_a_launcher_without_files(tmp_path: Path) -> None:
+    """No socket takes the place of the output that is not there."""
+    text = MODEL.replace("WIDTH", "3") + "print('x' * 100000); sys.stderr.write('x' * 100000)"
+    command = " ".join(launched(script(tmp_path, text)))
+    done = run(["sh", "-c", f"{command} <&- >&- 2>&-"], 60)
+    assert done.returncode == 0
+
+
+def compare_random_strategies(folder: Path, per_rank: int, first: int, end: int) -> None:
+    program = str(HERE / "ranks_strategies.py")
+    arguments = [program, str(folder), str(2 * per_rank), str(first), str(end)]
+    alone = run([sys.executable, *arguments], 600, FLEXFLOW_ENGINE="local")
+    assert alone.returncode == 0, alone.stderr
+    expected = dict(np.load(folder / "0.npz"))
+    done = run(launched("--devices-per-rank", str(per_rank), *arguments), 1800)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for number in (0, 1):
+        values = np.load(folder / f"{number}.npz")
+        for case in {name.split(":")[0] for name in values.files}:
+            theirs = {k: v for k, v in expected.items() if k.split(":")[0] == case}
+            assert_close({k: values[k] for k in values.files if k.split(":")[0] == case}, theirs)
+
+
+def test_random_strategies(tmp_path: Path) -> None:
+    compare_random_strategies(tmp_path, 2, 1, 4)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("per_rank", [1, 2])
+def test_many_random_strategies(per_rank: int, tmp_path: Path) -> None:
+    compare_random_strategies(tmp_path, per_rank, 100 * per_rank, 100 * per_rank + 40)
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,7 @@ void write_entry(State::Entry& entry, const ff_array& from, const std::string& w
   if (entry.is_whole()) return copy_in(entry.data(), entry.type, from, who);
   std::vector<char> whole(entry.type.bytes());
   copy_in(whole.data(), entry.type, from, who);
+  if (entry.processes != nullptr) take_from_first(*entry.processes, whole.data(), whole.size());
   entry.write(whole.data());
 }
 

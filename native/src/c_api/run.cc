@@ -55,8 +55,11 @@ int64_t agreed_steps(Model& model, const Dataset& data, int64_t max_steps, doubl
   const auto processes = model.processes();
   if (processes == nullptr) return max_steps;
   require_same(*processes, data.digest(), "data set");
+  // On a machine that others begin to use, a step may suddenly take a hundred times as long.
+  constexpr int64_t kMost = 64;
   int64_t steps = max_steps;
-  if (slice_ms > 0) steps = std::clamp<int64_t>(static_cast<int64_t>(slice_ms / model.step_ms()), 1, max_steps);
+  if (slice_ms > 0)
+    steps = std::clamp<int64_t>(static_cast<int64_t>(slice_ms / model.step_ms()), 1, std::min(max_steps, kMost));
   processes->broadcast(0, &steps, sizeof(steps));
   return steps;
 }

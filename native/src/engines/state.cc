@@ -6,12 +6,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <set>
+#include <string_view>
 
 #include "base/error.h"
 
 namespace ff {
 
-void require_same(Processes& processes, uint64_t value, const std::string& what) {
+namespace {
+
+// The first process that has another value than process 0, in all of them; -1: there is none.
+int first_other(Processes& processes, uint64_t value) {
   const Machine machine = processes.machine();
   std::map<int, uint64_t> values;  // by node
   for (size_t d = 0; d < machine.devices.size(); ++d) {
@@ -19,9 +23,24 @@ void require_same(Processes& processes, uint64_t value, const std::string& what)
     if (first) processes.broadcast(static_cast<int>(d), &it->second, sizeof(value));
   }
   for (const auto& [node, theirs] : values)
-    if (theirs != values.begin()->second)
-      fail(ErrorKind::state, "rank ", node, " has another ", what, " than rank 0; all ranks must run the same script ",
-           "with the same models, options, seeds and data, and make the same calls in one order");
+    if (theirs != values.begin()->second) return node;
+  return -1;
+}
+
+uint64_t digest(const void* data, size_t bytes) {
+  return std::hash<std::string_view>()({static_cast<const char*>(data), bytes});
+}
+
+}  // namespace
+
+void require_same(Processes& processes, uint64_t value, const std::string& what) {
+  if (const int node = first_other(processes, value); node >= 0)
+    fail(ErrorKind::state, "rank ", node, " has another ", what, " than rank 0; all ranks must run the same script ",
+         "with the same models, options, seeds and data, and make the same calls in one order");
+}
+
+void take_from_first(Processes& processes, void* data, size_t bytes) {
+  if (first_other(processes, digest(data, bytes)) >= 0) processes.broadcast(0, data, bytes);
 }
 
 Memory::Memory(size_t bytes) : size_(bytes) {
@@ -137,6 +156,29 @@ State::Entry& State::entry(const std::string& name, const TensorType& type, cons
   if (!value.empty()) entry.write(value.data());
   ++generation_;
   return entry;
+}
+
+void State::take_from_first(const std::vector<std::string>& names) {
+  std::vector<Entry*> own;
+  std::vector<uint64_t> digests;
+  std::vector<char> value;
+  const auto read = [&](const Entry& entry) {
+    value.resize(entry.type.bytes());
+    entry.read(value.data());
+  };
+  for (const std::string& name : names) {
+    Entry* const entry = find(name);
+    if (entry == nullptr || entry->processes != nullptr) continue;
+    read(*entry);
+    own.push_back(entry);
+    digests.push_back(digest(value.data(), value.size()));
+  }
+  if (first_other(*processes_, digest(digests.data(), digests.size() * sizeof(uint64_t))) < 0) return;
+  for (Entry* const entry : own) {
+    read(*entry);
+    processes_->broadcast(0, value.data(), value.size());
+    entry->write(value.data());
+  }
 }
 
 void State::erase(const std::string& name) {

@@ -40,6 +40,8 @@ class Processes {
 };
 // Throws an Error, in all processes, unless they have the same value.
 void require_same(Processes& processes, uint64_t value, const std::string& what);
+// What each process has got by itself, such as weights that were drawn: where it differs, all take that of the first.
+void take_from_first(Processes& processes, void* data, size_t bytes);
 
 class State {
  public:
@@ -79,6 +81,8 @@ class State {
   Entry& entry(const std::string& name, const TensorType& type);
   // The entry in these pieces; what it held before is kept.
   Entry& entry(const std::string& name, const TensorType& type, const std::vector<Shard>& shards);
+  // take_from_first of those that no process has shared out yet.
+  void take_from_first(const std::vector<std::string>& names);
   void erase(const std::string& name);
   // Changes when memory moved: loaded plans then look their pointers up again.
   uint64_t generation() const { return generation_; }

@@ -135,7 +135,12 @@ TaskedEngine::TaskedEngine(std::shared_ptr<TaskRuntime> runtime)
 std::shared_ptr<Processes> TaskedEngine::processes() const { return is_spread(machine_) ? runtime_ : nullptr; }
 
 std::unique_ptr<Executable> TaskedEngine::load(std::shared_ptr<const Plan> plan, State& state) {
-  if (is_spread(machine_)) require_same(*runtime_, digest(*plan), "plan");
+  if (is_spread(machine_)) {
+    require_same(*runtime_, digest(*plan), "plan");
+    std::vector<std::string> names;
+    for (const auto& [name, layout] : states_of(*plan)) names.push_back(name);
+    state.take_from_first(names);
+  }
   return std::make_unique<TaskedExecutable>(std::move(plan), state, arenas_, runtime_);
 }
 

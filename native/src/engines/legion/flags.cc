@@ -74,7 +74,16 @@ void check_memory(const std::string& flag, std::string text) {
     bad_value("flag ", flag, " asks for ", megabytes, " MiB of memory; this machine has ", most, " MiB");
 }
 
+// Realm ends the process where it has no such network, and without one each process would compute alone.
+void check_network(const std::string& value) {
+  const int count = ranks().count;
+  const char* const network = network_of(count);
+  if (network == nullptr || value == network) return;
+  bad_value("flag -ll:networks got \"", value, "\" for ", count, " ranks; expected ", network, ", or leave it out");
+}
+
 void check(const std::string& flag, const std::string& value) {
+  if (flag == "-ll:networks") check_network(value);
   if (flag == "-ll:csize" || flag == "-ll:rsize" || flag == "-ll:zsize") check_memory(flag, value);
   for (const Number& number : kNumbers) {
     if (flag != number.flag) continue;
@@ -92,7 +101,7 @@ void check(const std::string& flag, const std::string& value) {
 }
 
 bool has_value(const std::string& flag) {
-  return flag == "-ll:csize" || flag == "-ll:rsize" || flag == "-ll:zsize" ||
+  return flag == "-ll:networks" || flag == "-ll:csize" || flag == "-ll:rsize" || flag == "-ll:zsize" ||
          std::any_of(std::begin(kNumbers), std::end(kNumbers), [&](const Number& n) { return flag == n.flag; });
 }
 

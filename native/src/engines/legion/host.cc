@@ -10,6 +10,7 @@
 #include "engines/legion/legate.h"
 #include "engines/legion/mapper.h"
 #include "engines/legion/network.h"
+#include "engines/legion/peers.h"
 #include "engines/legion/program.h"
 
 namespace ff::legion {
@@ -57,6 +58,7 @@ void Host::open(const EngineConfig& config) {
   process_ = getpid();
   owner_->call([this] { begin(); });
   leave_with_caller();
+  if (several()) Peers::get().watch();
   on_exit([](int status, void*) { get().close_with(status); }, nullptr);
 }
 
@@ -64,8 +66,8 @@ void Host::start(const std::vector<std::string>& line) {
   // With cores that are made up Realm pins no thread; the threads that a kernel starts would inherit the pin. Programs
   // that this one starts have cores of their own.
   const bool ours = std::getenv(kCoreMap) == nullptr;
-  if (ours) setenv(kCoreMap, "d=1,c=64,h=1,f=1", 1);
   set_up_network();
+  if (ours) setenv(kCoreMap, "d=1,c=64,h=1,f=1", 1);
   std::vector<char*> words;
   for (const std::string& word : line) words.push_back(const_cast<char*>(word.c_str()));
   int count = static_cast<int>(words.size());
@@ -116,7 +118,7 @@ void Host::call(const std::function<void()>& job) {
 }
 
 void Host::close() {
-  if (!(started_ && several())) end();
+  if (alive() && !(started_ && several())) end();
 }
 
 void Host::close_with(int status) {
@@ -130,6 +132,7 @@ void Host::close_with(int status) {
 
 void Host::end() {
   if (process_ != getpid() || ended_.exchange(true)) return;
+  Peers::get().end();
   owner_->end([this] { runtime_->finish_implicit_task(context_); });
   if (started_) Legion::Runtime::wait_for_shutdown();
 }

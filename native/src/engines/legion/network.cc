@@ -10,11 +10,12 @@
 
 #include "base/error.h"
 #include "base/ranks.h"
+#include "engines/legion/rendezvous.h"
 
 namespace ff::legion {
 namespace {
 
-void unless_set(const char* variable, const std::string& value) { setenv(variable, value.c_str(), 0); }
+void unless_set(const char* name, const std::string& value) { setenv(name, value.c_str(), 0); }
 
 std::string file_of(void* function) {
   Dl_info info;
@@ -22,9 +23,16 @@ std::string file_of(void* function) {
   return std::filesystem::weakly_canonical(info.dli_fname);
 }
 
-std::string text_of(const char* variable) {
-  const char* text = std::getenv(variable);
+std::string text_of(const char* name) {
+  const char* text = variable(name);
   return text == nullptr ? "" : text;
+}
+
+// Realm would end the process where it cannot load it.
+void check_wrapper(const std::string& path) {
+  if (dlopen(path.c_str(), RTLD_LAZY | RTLD_LOCAL) == nullptr)
+    fail(ErrorKind::state, "this process was started as one of several by MPI, and ", dlerror(),
+         "; put the folder of that MPI's libraries into LD_LIBRARY_PATH, or start with python -m flexflow launch");
 }
 
 bool on_one_machine(const Ranks& ranks) {
@@ -63,15 +71,21 @@ void set_up_network() {
   const std::filesystem::path wrapper =
       wrappers / (text_of("OMPI_COMM_WORLD_RANK").empty() ? "librealm_ucp_bootstrap_mpi_mpich.so"
                                                           : "librealm_ucp_bootstrap_mpi_ompi.so");
+  const std::string own = file_of(reinterpret_cast<void*>(&set_up_network));
   unless_set("REALM_UCP_BOOTSTRAP_MODE", ranks.ours ? "plugin" : "mpi");
   if (ranks.ours)
-    unless_set("REALM_UCP_BOOTSTRAP_PLUGIN", file_of(reinterpret_cast<void*>(&set_up_network)));
+    unless_set("REALM_UCP_BOOTSTRAP_PLUGIN", own);
   else if (std::filesystem::exists(wrapper))
     unless_set("REALM_UCP_BOOTSTRAP_PLUGIN", wrapper);
-  if (!on_one_machine(ranks)) return;
-  // Realm copies through shared memory there; what remains are small messages.
-  unless_set("UCX_TLS", "tcp,self");
-  unless_set("UCX_NET_DEVICES", "lo");
+  if (on_one_machine(ranks)) {
+    // Realm copies through shared memory there; what remains are small messages.
+    unless_set("UCX_TLS", "tcp,self");
+    unless_set("UCX_NET_DEVICES", "lo");
+  }
+#ifdef REALM_USE_UCX
+  if (text_of("REALM_UCP_BOOTSTRAP_MODE") == "mpi") check_wrapper(text_of("REALM_UCP_BOOTSTRAP_PLUGIN"));
+  if (text_of("REALM_UCP_BOOTSTRAP_PLUGIN") == own) meet();
+#endif
 }
 
 }  // namespace ff::legion

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/intervals.h"
 #include "engines/legion/host.h"
+#include "engines/legion/peers.h"
 
 namespace ff::legion {
 namespace {
@@ -134,6 +135,7 @@ Program::Program(TaskProgram program, const Machine& machine)
     last_[program_.tasks[t].device] = static_cast<int>(t);
   }
   copies_ = std::make_unique<Copies>(copied(machine));
+  if (spread_) Peers::get().begin();
   make_regions(machine);
   for (Launch& launch : launches_) make_launcher(launch, machine);
   trace_ = Host::get().runtime()->generate_dynamic_trace_id();
@@ -226,6 +228,7 @@ void Program::make_launcher(Launch& launch, const Machine& machine) {
 
 void Program::run() {
   if (launches_.empty()) return;
+  if (spread_) Peers::get().begin();
   const Host& host = Host::get();
   Legion::Runtime* const runtime = host.runtime();
   const Legion::Context context = host.context();
