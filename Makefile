@@ -91,11 +91,9 @@ LEGION_LIBRARIES := $(wildcard $(addprefix $(dir $(LEGION_AT)),libucx/lib/libucs
   nvidia/libcal/cu12/lib/libucc.so.1) $(foreach l,legion-legate realm-legate legion realm,$(LEGION_AT)/lib*/lib$(l).so))
 endif
 LEGION_READY :=
+$(if $(filter-out OFF,$(FF_LEGION)),$(if $(LEGION_HOME),$(if $(LEGION_HEADER),,$(error There is no Legion in \
+  $(LEGION_HOME): LEGION_HOME must name the prefix of one, or the folder of a package legate))))
 ifeq ($(FF_LEGION)$(LEGION_HEADER),ON)
-ifdef LEGION_HOME
-$(error FF_LEGION=ON asks for Legion, and there is none in $(LEGION_HOME): LEGION_HOME must name the prefix of one, or \
-  the folder of a package legate)
-endif
 LEGION_READY := $(STAMPS)/legion
 endif
 PLUGINS := $(if $(LEGION_HEADER),$(addprefix $(BUILD)/,libflexflow_legion.so libflexflow_nocuda.so))

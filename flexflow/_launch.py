@@ -31,7 +31,10 @@ def _become_legion(arguments: list[str]) -> None:
     if "-ll:py" not in arguments:  # the script needs a processor that runs Python
         arguments = ["-ll:py", "1", *arguments]
     sys.stdout.flush()
-    os.execve(program, [program, *arguments], _legion_environment())
+    try:
+        os.execve(program, [program, *arguments], _legion_environment())
+    except OSError as error:
+        sys.exit(_MISSING.format(place=f"{program} cannot be started: {error.strerror}"))
 
 
 def _legion_python() -> str:

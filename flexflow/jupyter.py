@@ -45,11 +45,10 @@ def read_config(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
         OSError: the file cannot be read. ValueError: it is no such file.
     """
-    text = Path(path).read_text()
     try:
-        fields = json.loads(text)
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+        fields = json.loads(Path(path).read_text("utf-8"))
+    except (ValueError, RecursionError) as error:  # among others, of bytes that are no text
+        raise ValueError(f"{path}: not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise ValueError(f"{path}: got a {type(fields).__name__}, expected an object of fields")
     said: dict[str, Any] = {}
@@ -71,11 +70,15 @@ def _checked(field: str, value: Any, who: str) -> Any:
     if field == "other_options":
         if not isinstance(value, list) or not all(isinstance(word, str) for word in value):
             raise ValueError(f"{who}: got {value!r}, expected a list of texts")
-        return [word for option in value for word in shlex.split(option)]
+        try:
+            return [word for option in value for word in shlex.split(option)]
+        except ValueError as error:
+            raise ValueError(f"{who}: got {value!r}: {error}") from None
     if field not in NAMES:
         raise ValueError(f"{who}: there is no such field; expected {_EXPECTED}")
-    if not isinstance(value, str):
-        raise ValueError(f"{who}: got {value!r}, expected a text or null")
+    # The engine may be empty: the best that there is.
+    if not isinstance(value, str) or not value.isprintable() or (field != "engine" and not value):
+        raise ValueError(f"{who}: got {value!r}, expected a line of text")
     return value
 
 
@@ -85,10 +88,12 @@ def environment_of(said: dict[str, Any]) -> dict[str, str]:
     >>> environment_of({"engine": "legion", "cpus": 2, "other_options": ["-ll:bgwork", "2"]})
     {'FLEXFLOW_ENGINE': 'legion', 'FLEXFLOW_FLAGS': '-ll:cpu 2 -ll:bgwork 2'}
     """
-    words = [*said.get("other_options", [])]
-    if "-ll:py" in words:  # of launchers whose runtime runs Python; here Python runs the runtime
-        at = words.index("-ll:py")
-        del words[at : at + 2]
+    from flexflow.core.flags import words_of
+
+    words = []
+    for flag, value, *_ in words_of(said.get("other_options", [])):
+        if flag != "-ll:py":  # of launchers whose runtime runs Python; here Python runs the runtime
+            words += [flag] if value is None else [flag, value]
     machine = [(flag, said.get(field)) for field, flag in MACHINE.items()]
     flags = [word for flag, n in machine if n is not None for word in (flag, str(n))]
     found = {"FLEXFLOW_ENGINE": said.get("engine"), "FLEXFLOW_FLAGS": shlex.join([*flags, *words])}
@@ -158,12 +163,13 @@ def install(options: argparse.Namespace) -> None:
     """Install a kernel in the place of one of that name."""
     manager = _manager(options.prefix)
     said = {key: value for key, value in vars(options).items() if value is not None}
-    for field in MACHINE.keys() & said.keys():
+    for field in (MACHINE.keys() | {"name", "engine"}) & said.keys():
         _checked(field, said[field], f"--{field}")
+    _checked("name", said["display_name"], "--display-name")
     if options.json:
         said.update(read_config(options.json))
-    _check_engine(said.get("engine", ""), said.get("other_options", []))
     spec = kernel_json(said)
+    _check_engine(said.get("engine", ""), shlex.split(spec["env"].get("FLEXFLOW_FLAGS", "")))
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "kernel.json").write_text(json.dumps(spec, indent=1) + "\n")
         where = {"prefix": options.prefix} if options.prefix else {"user": True}
@@ -175,8 +181,8 @@ def install(options: argparse.Namespace) -> None:
 
 def _check_engine(engine: str, words: Sequence[str]) -> None:
     """Refuse what every FFConfig of the kernel would refuse, or pass over."""
-    from flexflow.core import describe
-    from flexflow.core.flags import words_of
+    from flexflow.core import FFConfig, describe
+    from flexflow.core.flags import FLAGS, value_of, words_of
 
     there = describe("engines").split(", ")
     if engine and engine not in there:
@@ -184,6 +190,13 @@ def _check_engine(engine: str, words: Sequence[str]) -> None:
     for word in words_of(words):
         if not word.ours and not word.runtimes:
             raise ValueError(f"{word.flag!r} is a flag of neither FlexFlow nor a runtime")
+        if word.flag in FLAGS:
+            field, kind = FLAGS[word.flag]
+            try:
+                value = value_of(kind, word.value)
+            except (KeyError, ValueError):
+                raise ValueError(f"{word.flag}: got {word.value or 'no value'}") from None
+            FFConfig(**{field: value})
 
 
 def list_kernels(options: argparse.Namespace) -> None:

@@ -63,12 +63,15 @@ def test_the_example_of_the_guide(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "config.json: Expecting"),
+        ("{", "config.json: not JSON: Expecting"),
+        ("[" * 10**5, "config.json: not JSON: maximum recursion depth"),
         ("[]", "config.json: got a list, expected an object of fields"),
         ('{"cpus": 2}', 'cpus is 2, expected {"value": ...}'),
         ('{"cpus": {"value": "2"}}', "cpus: got '2', expected a whole number or null"),
         ('{"cpus": {"value": -1}}', "cpus: got -1, expected a whole number"),
-        ('{"name": {"value": 3}}', "name: got 3, expected a text or null"),
+        ('{"name": {"value": 3}}', "name: got 3, expected a line of text"),
+        ('{"name": {"value": "a\\nb"}}', "name: got 'a\\nb', expected a line of text"),
+        ('{"other_options": {"value": ["\\""]}}', "other_options: got ['\"']: No closing quotation"),
         ('{"other_options": {"value": "-lg:prof"}}', "expected a list of texts"),
         ('{"cpu": {"value": 2}}', "cpu: there is no such field; expected name, kernel_name, eng"),
     ],
@@ -133,6 +136,10 @@ def test_install_list_uninstall(
         (["--cpuz", "2"], "'--cpuz' is a flag of neither FlexFlow nor a runtime"),
         (["--json", "/nowhere.json"], "No such file or directory: '/nowhere.json'"),
         (["--name", "a b"], "Invalid kernel name"),
+        (["--name", ""], "--name: got '', expected a line of text"),
+        (["--display-name", ""], "--display-name: got '', expected a line of text"),
+        (["--cpus", "0"], "FFConfig.devices: got 0, expected at least 1"),
+        (["-ll:cpu"], "-ll:cpu: got no value"),
     ],
 )
 def test_bad_installations(

@@ -294,12 +294,19 @@ def test_missing_library_says_what_to_do(tmp_path: Path) -> None:
     assert "FLEXFLOW_LIBRARY is '/nowhere/libflexflow.so'" in told
 
 
-@pytest.mark.parametrize("option", ["FF_CUDA", "FF_LEGION"])
-def test_a_missing_optional_part_is_named(option: str, tmp_path: Path) -> None:
-    message, home = f"{option}=ON asks for", f"LEGION_HOME={tmp_path}"
-    options = (f"-D{option}=ON", f"-D{home}")
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("FF_CUDA=ON", "FF_CUDA=ON asks for"),
+        ("FF_LEGION=ON", "There is no Legion in"),
+        ("FF_LEGION=AUTO", "There is no Legion in"),
+    ],
+)
+def test_a_missing_optional_part_is_named(option: str, message: str, tmp_path: Path) -> None:
+    home = f"LEGION_HOME={tmp_path}"
+    options = (f"-D{option}", f"-D{home}")
     assert message in run("cmake", "-S", ROOT, "-B", tmp_path, *options, status=1)
-    assert message in run("make", f"{option}=ON", home, f"BUILD={tmp_path}", cwd=ROOT, status=2)
+    assert message in run("make", option, home, f"BUILD={tmp_path}", cwd=ROOT, status=2)
 
 
 def test_a_missing_onednn_is_named(tmp_path: Path) -> None:

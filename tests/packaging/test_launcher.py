@@ -82,3 +82,11 @@ def test_a_missing_legion_python_is_explained(launcher: str, tmp_path: Path) -> 
         1,
         "flexflow_python: LEGION_PYTHON is '/nowhere', no program",
     )
+    program = tmp_path / "legion_python"
+    program.write_bytes(b"\x7f")
+    program.chmod(0o755)
+    status, told = run(launcher, tmp_path, "--legion", "x.py", LEGION_PYTHON=str(program))
+    assert (status, told.splitlines()[0]) == (
+        1,
+        f"flexflow_python: {program} cannot be started: Exec format error",
+    )
