@@ -5,9 +5,12 @@ usage: python benchmarks/simulator.py [--json FILE] [--rounds N] [MODEL ...]
 
 Each strategy of a model is simulated with costs measured here and now; then the strategies take
 turns to run, round by round, so that noise hits all alike. A time is the lower quartile of single
-steps, as a cost is the lower quartile of single calls. Steps in which a thread had to wait for a
-core, since other programs had them all, are left out; the table says how many were left, and where
-too few were, the strategy is not counted.
+steps, as a cost is the lower quartile of single calls.
+
+What else runs on the machine should count little. Each step that is timed comes after a rest, since
+who has rested gets the cores for some milliseconds, and after another step, which fills the caches.
+Steps in which a thread had to wait for a core all the same are left out; the table says how many
+were left, and where too few were, the strategy is not counted.
 
 The result has the median error, and the median over models of Kendall's tau (b) within a model:
 whether the order of the strategies is right. Pairs of strategies closer than 5 % are left out.
@@ -33,11 +36,12 @@ import simulated_models
 from flexflow.core import FFConfig, FFModel, LossType, SGDOptimizer, Strategy
 from flexflow.core.types import is_floating
 
-ROUND_SECONDS = 0.25
+ROUND_SECONDS = 0.5
 BATCHES = 8
 CLOSE = 0.05  # of which two times are equal
 DISTURBED = 0.02  # share of a step in which a thread waits for a core
-ENOUGH = 20  # steps that a time needs
+ENOUGH = 10  # steps that a time needs
+REST_SECONDS = 0.005
 
 
 def waited() -> float:
@@ -78,20 +82,28 @@ class Runner:
         self.batch: int = inputs[0].dims[0]
         self.data = self.model.data_set(arrays, labels)
         self.times: list[float] = []
-        self.steps = 0
+        self.steps = self.left = 0  # timed so far; of the epoch
 
     def run(self, seconds: float) -> None:
         """Take the time of single steps, some seconds long."""
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
-            self.data.begin(self.batch)
+            time.sleep(REST_SECONDS)
+            self.step()
             delay, before = waited(), time.perf_counter()
-            for _ in self.model.run("train", self.data, max_steps=1):
-                taken = time.perf_counter() - before
-                self.steps += 1
-                if waited() - delay < DISTURBED * taken:
-                    self.times.append(taken)
-                delay, before = waited(), time.perf_counter()
+            self.step()
+            taken = time.perf_counter() - before
+            self.steps += 1
+            if waited() - delay < DISTURBED * taken:
+                self.times.append(taken)
+
+    def step(self) -> None:
+        """Train on the next batch."""
+        if self.left == 0:
+            self.data.begin(self.batch)
+            self.left = BATCHES
+        next(iter(self.model.run("train", self.data, max_steps=1)))
+        self.left -= 1
 
     def measured(self) -> float:
         """Seconds of a step."""
@@ -104,12 +116,13 @@ def measure(build: Callable[[FFModel], Sequence[Any]], rounds: int) -> list[dict
     for name, strategy_of in simulated_models.STRATEGIES.items():
         try:
             runners[name] = Runner(build, strategy_of)
-            runners[name].run(0)
+            runners[name].step()
         except ValueError as error:
             print(f"{build.__name__}: no {name}: {error}")
     for runner in runners.values():
-        runner.run(ROUND_SECONDS / 2)
+        runner.run(ROUND_SECONDS / 4)
         runner.times.clear()
+        runner.steps = 0
     predicted = {name: runner.model.simulate().seconds for name, runner in runners.items()}
     for _ in range(rounds):
         for runner in runners.values():
