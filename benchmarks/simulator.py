@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """Predicted against measured step times of the local engine, with one and two devices.
 
-usage: python benchmarks/simulator.py [--json FILE] [--rounds N] [MODEL ...]
+usage: python benchmarks/simulator.py [--json FILE] [--rounds N] [--patience S] [MODEL ...]
 
 Each strategy of a model is simulated with costs measured here and now; then the strategies take
-turns to run, round by round, so that noise hits all alike. A time is the lower quartile of single
-steps, as a cost is the lower quartile of single calls. Steps in which a thread had to wait for a
-core, since other programs had them all, are left out; the table says how many were left, and where
-too few were, the strategy is not counted.
+turns to run, round by round, so that noise hits all alike. A time is that of the fastest twentieth
+of single steps.
+
+What else runs on the machine should count little. Before each turn, the script waits until no other
+program wants a core, for some seconds at most. Each step that is timed comes after a rest, since
+who has rested gets the cores for some milliseconds, and after another step, which fills the caches.
+Steps in which a thread had to wait for a core all the same are left out; the table says how many
+were left, and where too few were, the strategy is not counted.
 
 The result has the median error, and the median over models of Kendall's tau (b) within a model:
 whether the order of the strategies is right. Pairs of strategies closer than 5 % are left out.
@@ -16,6 +20,7 @@ whether the order of the strategies is right. Pairs of strategies closer than 5 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import itertools
 import json
 import os
@@ -30,14 +35,15 @@ from typing import Any
 import numpy as np
 import simulated_models
 
-from flexflow.core import FFConfig, FFModel, LossType, SGDOptimizer, Strategy
+from flexflow.core import FFConfig, FFModel, LossType, SGDOptimizer, Strategy, _abi
+from flexflow.core._lib import call
 from flexflow.core.types import is_floating
 
 ROUND_SECONDS = 0.25
-BATCHES = 8
 CLOSE = 0.05  # of which two times are equal
 DISTURBED = 0.02  # share of a step in which a thread waits for a core
-ENOUGH = 20  # steps that a time needs
+ENOUGH = 10  # steps that a time needs
+REST_SECONDS = 0.005
 
 
 def waited() -> float:
@@ -47,6 +53,16 @@ def waited() -> float:
         with suppress(OSError):  # it has ended
             seconds += int((thread / "schedstat").read_text().split()[1]) * 1e-9
     return seconds
+
+
+def wait_for_quiet(patience: float) -> None:
+    """Return when no other program has wanted a core for a while, or patience is at its end."""
+    end = time.perf_counter() + patience
+    calm = 0
+    while calm < 20 and time.perf_counter() < end:
+        running = Path("/proc/stat").read_text().partition("procs_running ")[2].split()[0]
+        calm = calm + 1 if int(running) <= 1 else 0
+        time.sleep(0.01)
 
 
 class Runner:
@@ -67,52 +83,60 @@ class Runner:
             strategy=strategy_of(self.model),
         )
         random = np.random.default_rng(0)
-        rows = inputs[0].dims[0] * BATCHES
+        batch = inputs[0].dims[0]
         arrays = [
-            random.normal(size=(rows, *x.dims[1:])).astype(np.float32)
+            random.normal(size=x.dims).astype(np.float32)
             if is_floating(x.data_type)
-            else random.integers(0, simulated_models.ENTRIES, (rows, *x.dims[1:]), np.int32)
+            else random.integers(0, simulated_models.ENTRIES, x.dims, np.int32)
             for x in inputs
         ]
-        labels = random.integers(0, simulated_models.CLASSES, (rows, 1), np.int32)
-        self.batch: int = inputs[0].dims[0]
-        self.data = self.model.data_set(arrays, labels)
+        labels = random.integers(0, simulated_models.CLASSES, (batch, 1), np.int32)
+        data = self.model.data_set(arrays, labels)
+        data.begin(batch)
+        next(iter(self.model.run("train", data, max_steps=1)))
         self.times: list[float] = []
-        self.steps = 0
+        self.steps = 0  # timed so far
 
     def run(self, seconds: float) -> None:
         """Take the time of single steps, some seconds long."""
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
-            self.data.begin(self.batch)
+            time.sleep(REST_SECONDS)
+            self.step()
             delay, before = waited(), time.perf_counter()
-            for _ in self.model.run("train", self.data, max_steps=1):
-                taken = time.perf_counter() - before
-                self.steps += 1
-                if waited() - delay < DISTURBED * taken:
-                    self.times.append(taken)
-                delay, before = waited(), time.perf_counter()
+            self.step()
+            taken = time.perf_counter() - before
+            self.steps += 1
+            if waited() - delay < DISTURBED * taken:
+                self.times.append(taken)
+
+    def step(self) -> None:
+        """Train on the batch that the inputs hold: the library alone, without data and Python."""
+        handle, progress = self.model.compiled_handle, ctypes.byref(_abi.ff_progress())
+        call("ff_run", handle, _abi.FF_TRAIN_STEP, 0, 1, 0.0, None, progress)
 
     def measured(self) -> float:
         """Seconds of a step."""
-        return statistics.quantiles(self.times, n=4)[0]
+        return statistics.quantiles(self.times, n=20)[0]
 
 
-def measure(build: Callable[[FFModel], Sequence[Any]], rounds: int) -> list[dict[str, Any]]:
+def measure(
+    build: Callable[[FFModel], Sequence[Any]], rounds: int, patience: float
+) -> list[dict[str, Any]]:
     """A row for each strategy that the model takes."""
     runners = {}
     for name, strategy_of in simulated_models.STRATEGIES.items():
         try:
             runners[name] = Runner(build, strategy_of)
-            runners[name].run(0)
         except ValueError as error:
             print(f"{build.__name__}: no {name}: {error}")
-    for runner in runners.values():
-        runner.run(ROUND_SECONDS / 2)
-        runner.times.clear()
-    predicted = {name: runner.model.simulate().seconds for name, runner in runners.items()}
+    predicted = {}
+    for name, runner in runners.items():
+        wait_for_quiet(patience)
+        predicted[name] = runner.model.simulate().seconds
     for _ in range(rounds):
         for runner in runners.values():
+            wait_for_quiet(patience)
             runner.run(ROUND_SECONDS)
     return [
         {
@@ -165,6 +189,7 @@ def main() -> None:
     parser.add_argument("models", nargs="*", help="names of models; none: all")
     parser.add_argument("--json", metavar="FILE", help="write the result here")
     parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--patience", type=float, default=10, help="seconds; see above")
     arguments = parser.parse_args()
     pairs, taus = [], []
     with tempfile.TemporaryDirectory() as cache:
@@ -172,7 +197,7 @@ def main() -> None:
         for build in simulated_models.MODELS:
             if arguments.models and build.__name__ not in arguments.models:
                 continue
-            rows = measure(build, arguments.rounds)
+            rows = measure(build, arguments.rounds, arguments.patience)
             if rows:
                 report(rows)
             pairs += rows
