@@ -180,7 +180,7 @@ TEST(choices_that_do_not_fit_their_tables_are_bounded) {
 TEST(choices_within_limits) {
   Random random(3);
   int limited = 0, none = 0, by_multipliers = 0, missed = 0;
-  for (int i = 0; i < 600; ++i) {
+  for (int i = 0; i < 400; ++i) {
     Raw raw = draw(random, 2 + i % 2, 1e4, true);
     const Choices first(raw.candidates.size(), 0);
     const std::vector<double> around = problem_of(raw).totals(first);
@@ -206,14 +206,14 @@ TEST(choices_within_limits) {
     by_multipliers += best < kInfinity && dual.cost == best;
     missed += best < kInfinity && dual.cost == kInfinity;
   }
-  std::cout << "  of 600 problems " << none << " without answer, " << limited << " where limits cost, "
+  std::cout << "  of 400 problems " << none << " without answer, " << limited << " where limits cost, "
             << by_multipliers << " optima and " << missed << " misses by multipliers alone\n";
-  CHECK(limited > 150 && missed <= 6, limited, " ", missed);
+  CHECK(limited > 100 && missed <= 4, limited, " ", missed);
 }
 
 TEST(choices_of_the_larger_of_two) {
   Random random(4);
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 150; ++i) {
     const Raw raw = draw(random, 2, 1e4, true);
     const ChoiceProblem problem = problem_of(raw);
     const ChoiceSolution found = minimise_larger(problem, {1, 0}, {0, 1});
@@ -252,6 +252,25 @@ TEST(choices_of_equal_layers_are_made_once) {
   std::cout << "  96 layers of 12 ops of 200 candidates: " << took << " s, " << found.distinct_steps << " of "
             << found.steps << " steps, " << found.operations << " operations\n";
   CHECK(found.exact && found.distinct_steps < 300, found.distinct_steps, " of ", found.steps);
+}
+
+// Multipliers alone let all equal layers choose alike, which is either over the limit or far below it.
+TEST(equal_layers_choose_otherwise_to_meet_a_limit) {
+  ChoiceProblem problem = layered(24, 6, 30, 2);
+  const double most = solve(problem).totals[1];
+  std::swap(problem.weights[0], problem.weights[1]);
+  const double least = solve(problem).totals[1];
+  std::swap(problem.weights[0], problem.weights[1]);
+  for (const double part : {0.2, 0.5, 0.8}) {
+    problem.limits[1] = least + part * (most - least);
+    const ChoiceSolution found = solve(problem);
+    CHECK(problem.excess(found.totals) == 0 && found.cost <= 1.01 * found.lower_bound, found.cost, " ",
+          found.lower_bound);
+    std::cout << "  at " << part << " of the way from the least: " << 100 * (found.cost / found.lower_bound - 1)
+              << " % above the bound\n";
+    const ChoiceSolution again = solve(problem);
+    CHECK(again.assignment == found.assignment && again.lower_bound == found.lower_bound, "not deterministic");
+  }
 }
 
 TEST(choices_on_a_dense_graph) {

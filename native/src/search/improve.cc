@@ -143,8 +143,11 @@ void descend(const ChoiceProblem& problem, Incumbent& best, Deadline& deadline) 
 }
 
 void improve(const ChoiceProblem& problem, Incumbent& best, const Neighbourhoods& how, Deadline& deadline) {
+  constexpr int64_t kIdle = 30;  // rounds without success that end it
   size_t count = std::min<size_t>(problem.size(), 8);
-  for (int64_t round = 0; round < how.rounds && best.cost() > how.enough && !deadline.over(); ++round) {
+  int64_t idle = 0;
+  for (int64_t round = 0; round < how.rounds && idle < kIdle && best.cost() > how.enough && !deadline.over(); ++round) {
+    const double before = best.cost();
     const std::vector<int> part =
         connected_part(problem, count, RandomStream(how.seed, 1, static_cast<uint64_t>(round)));
     if (solve_part(problem, part, best, how, deadline)) {
@@ -152,6 +155,7 @@ void improve(const ChoiceProblem& problem, Incumbent& best, const Neighbourhoods
     } else {
       count = std::max<size_t>(1, count / 2);
     }
+    idle = best.cost() < before ? 0 : idle + 1;
   }
 }
 

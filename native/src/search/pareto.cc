@@ -56,7 +56,8 @@ class Frontiers {
   size_t width() const { return weightings_.size(); }
 
   void load(int content) {
-    const ChoiceTable& table = problem_.tables()[content];
+    (void)deadline_.over();  // asked only
+    const CostTable& table = problem_.tables()[content];
     std::vector<Points>& cells = contents_[content];
     cells.resize(static_cast<size_t>(table.rows) * static_cast<size_t>(table.columns));
     std::vector<std::vector<double>> columns;
@@ -105,6 +106,11 @@ class Frontiers {
     const size_t n = width();
     std::vector<size_t> order(points.values.size() / n);
     std::iota(order.begin(), order.end(), size_t{0});
+    // Comparing all with all would take longer than to thin them out, which leaves out most that is dominated.
+    if (n > 2 && options_.thin > 0 && order.size() > options_.thin) {
+      thin_out(points, order);
+      return taken(points, order, origin_width);
+    }
     const auto begin = [&](size_t i) { return points.values.begin() + static_cast<int64_t>(i * n); };
     std::stable_sort(order.begin(), order.end(), [&](size_t i, size_t j) {
       return std::lexicographical_compare(begin(i), begin(i) + n, begin(j), begin(j) + n);
@@ -119,9 +125,15 @@ class Frontiers {
       best.push_back(i);
     }
     if (options_.thin > 0 && best.size() > options_.thin) thin_out(points, best);
+    return taken(points, best, origin_width);
+  }
+
+  Points taken(const Points& points, const std::vector<size_t>& chosen, size_t origin_width) const {
+    const size_t n = width();
     Points kept;
-    for (const size_t i : best) {
-      kept.values.insert(kept.values.end(), begin(i), begin(i) + n);
+    for (const size_t i : chosen) {
+      kept.values.insert(kept.values.end(), points.values.begin() + static_cast<int64_t>(i * n),
+                         points.values.begin() + static_cast<int64_t>((i + 1) * n));
       kept.origins.insert(kept.origins.end(), points.origins.begin() + i * origin_width,
                           points.origins.begin() + (i + 1) * origin_width);
     }
@@ -144,7 +156,8 @@ class Frontiers {
       range[w] = std::max(value(*high, w) - from[w], 1e-300);
       kept.insert(*low);
     }
-    std::map<size_t, std::pair<double, size_t>> cells;
+    constexpr size_t kNone = std::numeric_limits<size_t>::max();
+    std::vector<std::pair<double, size_t>> cells(static_cast<size_t>(std::pow(side, n - 1)), {kInfinity, kNone});
     for (const size_t i : chosen) {
       double cost = 0;
       size_t cell = 0;
@@ -152,10 +165,10 @@ class Frontiers {
       for (size_t w = 1; w < n; ++w)
         cell = cell * side +
                std::min(side - 1, static_cast<size_t>((value(i, w) - from[w]) / range[w] * static_cast<double>(side)));
-      const auto [it, fresh] = cells.emplace(cell, std::make_pair(cost, i));
-      if (!fresh) it->second = std::min(it->second, {cost, i});
+      cells[cell] = std::min(cells[cell], {cost, i});
     }
-    for (const auto& [cell, best] : cells) kept.insert(best.second);
+    for (const auto& [cost, i] : cells)
+      if (i != kNone) kept.insert(i);
     chosen.assign(kept.begin(), kept.end());
   }
 

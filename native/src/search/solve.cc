@@ -260,7 +260,7 @@ class Search {
   }
 
   void by_frontiers() {
-    constexpr double kPerPoint = 20;  // operations that are worth a try
+    constexpr double kPerPoint = 2;  // operations that are worth a try
     if (!plan_.exact || plan_.operations > kPerPoint * static_cast<double>(options_.frontier_points)) return;
     const std::optional<Frontier> frontier =
         pareto_optimum(reduced_->problem, plan_, targets_,
@@ -273,28 +273,39 @@ class Search {
   // Under multipliers equal layers all choose alike, though some should choose otherwise than others. So the
   // assignments that are best under them are mixed, by frontiers that are thinned out.
   void mix(const Weights& weights) {
-    constexpr size_t kMixed = 3, kPoints = 64;
-    if (limited_.empty() && targets_.size() == 1) return;
-    std::vector<std::pair<double, const Choices*>> good;
+    constexpr size_t kMost = 6;
+    constexpr double kPairs = 5e7;  // of points: a second or two
+    const size_t dimensions = limited_.size() + targets_.size() - 1;
+    if (dimensions == 0) return;
+    FrontierOptions how;
+    how.above = best_.cost();
+    how.thin = dimensions == 1 ? 64 : 100;
+    how.multipliers = multipliers_;
+    for (const int r : limited_) how.multipliers.push_back(weights[r] - problem_.weights[r]);
+    for (size_t count = kMost; count > dimensions && !deadline_.over(); --count) {
+      const Restricted mixed = restrict_candidates(problem_, met_candidates(weights, count), deadline_);
+      const EliminationPlan plan = plan_elimination(mixed.problem, {.operations = 1e5, .tries = 0}, deadline_);
+      const double pairs = plan.operations * static_cast<double>(how.thin * how.thin);
+      if (!plan.exact || (pairs > kPairs && count > dimensions + 1)) continue;
+      const std::optional<Frontier> found = pareto_optimum(mixed.problem, plan, targets_, how, deadline_);
+      if (found && found->found) best_.offer(mixed.lift(found->assignment));
+      return;
+    }
+  }
+
+  // Of each variable what the best assignment has, and the `count` that are best under these weights.
+  std::vector<std::vector<int>> met_candidates(const Weights& weights, size_t count) const {
+    std::vector<std::pair<double, const Assignment*>> good;
     for (const auto& [chosen, totals] : met_) good.emplace_back(dot(weights, totals), &chosen);
     std::sort(good.begin(), good.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-    good.resize(std::min(good.size(), kMixed));
+    good.resize(std::min(good.size(), count));
     std::vector<std::vector<int>> keep;
     for (int v = 0; v < problem_.size(); ++v) {
       std::set<int> some{best_.assignment()[v]};
       for (const auto& [cost, chosen] : good) some.insert((*chosen)[v]);
       keep.emplace_back(some.begin(), some.end());
     }
-    const Restricted mixed = restrict_candidates(problem_, std::move(keep), deadline_);
-    const EliminationPlan plan = plan_elimination(mixed.problem, {.operations = 1e4, .tries = 0}, deadline_);
-    if (!plan.exact) return;
-    FrontierOptions how;
-    how.above = best_.cost();
-    how.thin = kPoints;
-    how.multipliers = multipliers_;
-    for (const int r : limited_) how.multipliers.push_back(weights[r] - problem_.weights[r]);
-    const std::optional<Frontier> found = pareto_optimum(mixed.problem, plan, targets_, how, deadline_);
-    if (found && found->found) best_.offer(mixed.lift(found->assignment));
+    return keep;
   }
 
   void polish(const Weights& weights) {
