@@ -57,7 +57,7 @@ class Frontiers {
 
   void load(int content) {
     (void)deadline_.over();  // asked only
-    const CostTable& table = problem_.tables()[content];
+    const ChoiceTable& table = problem_.tables()[content];
     std::vector<Points>& cells = contents_[content];
     cells.resize(static_cast<size_t>(table.rows) * static_cast<size_t>(table.columns));
     std::vector<std::vector<double>> columns;

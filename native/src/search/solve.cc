@@ -295,7 +295,7 @@ class Search {
 
   // Of each variable what the best assignment has, and the `count` that are best under these weights.
   std::vector<std::vector<int>> met_candidates(const Weights& weights, size_t count) const {
-    std::vector<std::pair<double, const Assignment*>> good;
+    std::vector<std::pair<double, const Choices*>> good;
     for (const auto& [chosen, totals] : met_) good.emplace_back(dot(weights, totals), &chosen);
     std::sort(good.begin(), good.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     good.resize(std::min(good.size(), count));
