@@ -348,12 +348,12 @@ def test_ranks_meet_at_the_root(host: str, tmp_path: Path) -> None:
         assert (process.returncode, out) == (0, "5\n"), err
 
 
-@pytest.mark.parametrize("root", ["", "nowhere"])
-def test_a_root_that_is_missing(root: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("root", "is_wrong"), [("", "missing"), ("nowhere", '"nowhere"')])
+def test_a_root_that_is_missing(root: str, is_wrong: str, tmp_path: Path) -> None:
     process = by_hand(script(tmp_path, MODEL.replace("WIDTH", "3")), root, 1)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert f'ValueError: FLEXFLOW_ROOT is "{root}"; expected HOST:PORT' in err, err
+    assert f"ValueError: FLEXFLOW_ROOT is {is_wrong}; expected HOST:PORT" in err, err
 
 
 @pytest.mark.parametrize("rank", [0, 1])

@@ -45,10 +45,6 @@ bool on_one_machine(const Ranks& ranks) {
 
 const char* network_of(int processes) {
 #if defined(REALM_USE_UCX)
-  if (ranks().ours && processes > 1 && text_of("FLEXFLOW_ROOT").find(':') == std::string::npos &&
-      text_of("REALM_UCP_BOOTSTRAP_PLUGIN").empty())
-    bad_value("FLEXFLOW_ROOT is \"", text_of("FLEXFLOW_ROOT"), "\"; expected HOST:PORT of rank 0, for ", processes,
-              " ranks");
   return processes > 1 ? "ucx" : "none";
 #elif defined(REALM_USE_GASNET1) || defined(REALM_USE_GASNETEX) || defined(REALM_USE_MPI)
   return nullptr;
