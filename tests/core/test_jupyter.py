@@ -71,7 +71,7 @@ def test_the_example_of_the_guide(tmp_path: Path) -> None:
         ('{"cpus": {"value": -1}}', "cpus: got -1, expected a whole number"),
         ('{"name": {"value": 3}}', "name: got 3, expected a line of text"),
         ('{"name": {"value": "a\\nb"}}', "name: got 'a\\nb', expected a line of text"),
-        ('{"other_options": {"value": ["\\""]}}', "other_options: got ['\"']: No closing quotation"),
+        ('{"other_options": {"value": ["\\""]}}', "got ['\"']: No closing quotation"),
         ('{"other_options": {"value": "-lg:prof"}}', "expected a list of texts"),
         ('{"cpu": {"value": 2}}', "cpu: there is no such field; expected name, kernel_name, eng"),
     ],
