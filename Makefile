@@ -60,7 +60,7 @@ endif
 
 FLAGS := $(strip -std=c++20 -fPIC -fvisibility=hidden -fopenmp -fno-math-errno -Wall -Wextra -Werror=return-type $(CXXFLAGS) \
   $(if $(DEBUG),-g -D_GLIBCXX_ASSERTIONS) \
-  $(if $(SANITIZE),-g -fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=undefined))
+  $(if $(SANITIZE),-O1 -g1 -fsanitize=$(SANITIZE) -fno-omit-frame-pointer -fno-sanitize-recover=undefined))
 INCLUDES = -Inative/src -Inative/include -I$(BUILD)/gen -isystem $(ONEDNN)/include
 # oneDNN lies beside the library in a build and in a wheel, in lib/flexflow in an installation. RPATH, not RUNPATH: an
 # LD_LIBRARY_PATH that points at another oneDNN must not win. Sanitized libraries find their runtime in the process.
@@ -200,7 +200,7 @@ test: native-tests $(STAMPS)/test ## run the test suite
 	$(RUN) -m pytest $(ARGS)
 check-builds: library $(STAMPS)/test $(STAMPS)/packaging ## try every way to build and install, in scratch folders
 	$(RUN) -m pytest tests/packaging -m packaging $(ARGS)
-sanitize: ## build with address and undefined-behaviour sanitizers into build-asan and test that
+sanitize: ## build with address and undefined-behaviour sanitizers into build-asan and test that; SAMPLE=N: every N-th test
 	@$(MAKE) --no-print-directory BUILD=build-asan SANITIZE=address,undefined sanitized-test
 sanitize-threads: ## build with the thread sanitizer into build-tsan and test the engines of that
 	@$(MAKE) --no-print-directory BUILD=build-tsan SANITIZE=thread thread-sanitized-test
@@ -208,6 +208,7 @@ golden: library $(STAMPS)/test ## write the printed plans of tests/golden anew; 
 	$(RUN) -m pytest tests/engines/test_plans.py -k golden --update-golden
 nightly: library $(STAMPS)/test ## the long tests, random ones with many more cases, and all benchmarks
 	$(RUN) -m pytest -m nightly --timeout 3600 $(ARGS)
+	@$(MAKE) --no-print-directory sanitize
 	@$(MAKE) --no-print-directory cupynumeric-test
 	$(MAKE) bench
 	$(RUN) benchmarks/training.py --profile
@@ -239,7 +240,7 @@ sanitized-test: native-tests $(STAMPS)/test
 	$(if $(NATIVE_TESTS),timeout 1800 $(NATIVE_TESTS))
 	LD_PRELOAD="$(foreach l,libasan.so libubsan.so libstdc++.so.6,$(shell $(CXX) -print-file-name=$(l)))" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	$(RUN) -m pytest -n $(JOBS) --timeout 1200 $(ARGS)
+	$(RUN) -m pytest -n $(JOBS) --timeout 1200 $(if $(SAMPLE),--sample $(SAMPLE)) $(ARGS)
 
 # The tests in which several threads compute. Reports go to the terminal, and end a process with status 66. Older runtimes
 # of the sanitizer do not start where addresses are drawn from more than 28 bits: setarch has none drawn, where it may.
