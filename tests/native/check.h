@@ -43,6 +43,15 @@ inline std::string thrown(const std::function<void()>& call) {
   return "";
 }
 
+// How many of so many draws: a sanitizer makes everything some ten times slower.
+constexpr int draws(int count) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  return (count + 9) / 10;
+#else
+  return count;
+#endif
+}
+
 }  // namespace check
 
 #define TEST(name)                                                   \
