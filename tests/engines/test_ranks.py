@@ -333,6 +333,8 @@ def by_hand(path: str, root: str, rank: int) -> subprocess.Popen[str]:
         text=True,
         env=environment(**{k: v for k, v in ranks.items() if v}),
         cwd=ROOT,
+        # A shell that runs the tests in the background has it ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
