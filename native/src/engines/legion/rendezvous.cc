@@ -12,6 +12,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <iostream>
 #include <string>
@@ -54,16 +55,42 @@ void check(bool good, const std::string& what) {
        errno == EAGAIN ? cat("no answer in ", patience(), " seconds") : std::strerror(errno));
 }
 
+// Ctrl-C while a rank waits, of which Python learns only when the wait is over.
+volatile std::sig_atomic_t interrupted = 0;
+struct sigaction handled{};
+
+void interrupt(int number, siginfo_t* info, void* context) {
+  interrupted = 1;
+  if ((handled.sa_flags & SA_SIGINFO) != 0)
+    handled.sa_sigaction(number, info, context);
+  else
+    handled.sa_handler(number);
+}
+
 // Waiting for the others, in slices: says so once, since a long silence looks like a fault.
 class Wait {
  public:
-  explicit Wait(std::string whom) : whom_(std::move(whom)) {}
+  explicit Wait(std::string whom) : whom_(std::move(whom)) {
+    interrupted = 0;
+    sigaction(SIGINT, nullptr, &handled);
+    if (handled.sa_handler == SIG_DFL || handled.sa_handler == SIG_IGN) return;
+    struct sigaction ours = handled;
+    ours.sa_sigaction = interrupt;
+    ours.sa_flags |= SA_SIGINFO;
+    taken_ = sigaction(SIGINT, &ours, nullptr) == 0;
+  }
+  Wait(const Wait&) = delete;
+  Wait& operator=(const Wait&) = delete;
+  ~Wait() {
+    if (taken_) sigaction(SIGINT, &handled, nullptr);
+  }
   bool over() const { return Clock::now() - start_ > std::chrono::seconds(patience()); }
   // Until there is something to read (socket >= 0), or a moment long; false: not yet.
   bool once(int socket) {
     pollfd readable{socket, POLLIN, 0};
     const int found = poll(&readable, socket < 0 ? 0 : 1, kSlice);
-    check(found >= 0, "cannot wait");
+    if (interrupted != 0) errno = EINTR;
+    check(found >= 0 && interrupted == 0, "cannot wait");
     if (!told_ && Clock::now() - start_ > std::chrono::seconds(10)) {
       told_ = true;
       std::cerr << "flexflow: " << whom_ << ", up to " << patience() << " seconds (FLEXFLOW_ROOT_TIMEOUT)" << std::endl;
@@ -75,7 +102,7 @@ class Wait {
   static constexpr int kSlice = 50;  // milliseconds
   std::string whom_;
   Clock::time_point start_ = Clock::now();
-  bool told_ = false;
+  bool told_ = false, taken_ = false;
 };
 
 void send_all(int to, const void* data, size_t bytes) {
