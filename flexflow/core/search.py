@@ -16,8 +16,10 @@ from flexflow.core.strategy import Strategy, bound_options
 if TYPE_CHECKING:
     from flexflow.core.model import FFModel
 
+METHODS = ("elimination", "mcmc", "exhaustive")
 _SLICE_MS = 100.0  # the longest stay in the library: Ctrl-C waits for it
 _MOST_TENSOR_PARALLEL = 8
+_ENDLESS = 2**62  # iterations, where time is the limit
 
 
 class Estimate(NamedTuple):
@@ -76,6 +78,9 @@ def search(
     kinds: Mapping[str, bool] | None = None,
     candidates: int = 240,
     seed: int = 0,
+    method: str = "elimination",
+    iterations: int | None = None,
+    alpha: float = 20.0,
 ) -> Found:
     """Search the strategy with which a training step takes the least time on a machine.
 
@@ -91,6 +96,12 @@ def search(
             operator is split along such an index, but by a template.
         candidates: ways to split an operator that are looked at, at most.
         seed: the same seed gives the same answer, if it is found within the seconds.
+        method: ``"elimination"``: dynamic programming over a tree decomposition, with a bound;
+            ``"mcmc"``: Metropolis's walk from the best template, which gives an operator another
+            candidate again and again; ``"exhaustive"``: all assignments, for the smallest graphs.
+        iterations: of a walk, how many proposals; None: as many as there is time for.
+        alpha: of a walk: a strategy that is slower by a part p is taken with the probability
+            exp(-alpha p).
 
     Raises:
         FlexFlowError: not compiled. MemoryError: no strategy was found that fits into the memory.
@@ -98,12 +109,19 @@ def search(
     """
     if not isinstance(machine, MachineModel):
         raise TypeError(f"search: machine is {shown(machine)}, expected a MachineModel")
+    if method not in METHODS:
+        raise ValueError(f"search: method is {shown(method)}; expected one of {', '.join(METHODS)}")
     options = {
         "seconds": real(seconds, "search: seconds", 0),
         "most": integer(candidates, "search: candidates", 1),
         "seed": integer(seed, "search: seed", 0),
+        "method": method,
+        "alpha": real(alpha, "search: alpha", 0),
         **_kinds(kinds or {}),
     }
+    if iterations is not None or method != "elimination":
+        most = _ENDLESS if iterations is None else iterations
+        options["iterations"] = integer(most, "search: iterations", 1)
     given = attributes(options)
     handle = Handle(
         "ff_search_create", model._need_compiled("search"), machine.handle, given, len(given)

@@ -322,7 +322,9 @@ typedef struct ff_estimate {
 } ff_estimate;
 
 /* A search for the strategy of a compiled model on a machine. Options: sample, attribute, parameter, reduction (true:
- * such indices may be split), most (candidates of an op), seed, seconds (after which the best so far is the answer). */
+ * such indices may be split), most (candidates of an op), seed, seconds (after which the best so far is the answer),
+ * iterations (the same; of a walk, proposals), method ("elimination", "mcmc" or "exhaustive"), alpha (of mcmc: a step
+ * that is slower by a part p is taken with the probability exp(-alpha p)). */
 FF_API ff_status ff_search_create(ff_handle model, ff_handle machine, const ff_attr* options, size_t n_options,
                                   ff_handle* search);
 /* A strategy, as in ff_compile, that the answer must not be worse than. Before the first ff_search_run. */

@@ -13,6 +13,7 @@
 #include "search/any_kernels.h"
 #include "search/roofline.h"
 #include "search/strategies.h"
+#include "search/walk.h"
 
 namespace ff::c_api {
 
@@ -31,7 +32,12 @@ class Search {
     limits_.most = static_cast<size_t>(options.take("most", static_cast<int64_t>(limits_.most)));
     solve_.seed = static_cast<uint64_t>(options.take("seed", int64_t{0}));
     solve_.budget.seconds = options.take("seconds", 10.0);
+    solve_.budget.iterations = options.take("iterations", solve_.budget.iterations);
+    method_ = options.take("method", method_);
+    alpha_ = options.take("alpha", alpha_);
     options.finish();
+    if (method_ != "elimination" && method_ != "mcmc" && method_ != "exhaustive")
+      bad_value("search: method is \"", method_, "\"; expected elimination, mcmc or exhaustive");
     if (limits_.most < 1) bad_value("search: most is 0; expected at least one candidate for each op");
     solve_.budget.stop = [this] { return stopped_.load(); };
   }
@@ -97,7 +103,7 @@ class Search {
       maker_ = std::make_unique<CandidateMaker>(user_, step_, *machine_, costs_, transfers_, limits_);
       problem_ = std::make_unique<StrategyProblem>(user_, *maker_, transfers_, *machine_, seeds_);
       for (const Strategy& seed : seeds_) starts_.push_back(problem_->assignment_of(seed));
-      solution_ = problem_->solve(starts_, solve_);
+      solution_ = method_ == "elimination" ? problem_->solve(starts_, solve_) : walk();
       if (!std::isfinite(solution_.cost))
         fail(ErrorKind::memory, "search: no strategy was found that leaves each of ", machine_->machine.devices.size(),
              " devices of ", machine_->name, " within its memory; take more devices, a smaller batch or more seconds");
@@ -110,6 +116,30 @@ class Search {
     over_.notify_all();
   }
 
+  // By what a step is estimated to take, from the best start.
+  ChoiceSolution walk() const {
+    const auto cost = [&](const Choices& chosen) {
+      const StrategyEstimate estimate = problem_->estimate(chosen);
+      return problem_->fits(estimate) ? estimate.seconds : std::numeric_limits<double>::infinity();
+    };
+    std::vector<int> counts;
+    for (int v = 0; v < problem_->choices().size(); ++v) counts.push_back(problem_->choices().candidates(v));
+    Choices start(counts.size(), 0);
+    for (const Choices& other : starts_)
+      if (cost(other) < cost(start)) start = other;
+    const double scale = alpha_ / std::max(cost(start), 1e-12);
+    CostLandscape landscape(cost);
+    const Walked walked = method_ == "exhaustive"
+                              ? enumerate(counts, cost, solve_.budget)
+                              : metropolis(counts, start, landscape,
+                                           {.budget = solve_.budget, .alpha = scale, .restarts = 1, .seed = solve_.seed});
+    ChoiceSolution solution;
+    solution.assignment = walked.assignment.empty() ? start : walked.assignment;
+    solution.cost = cost(solution.assignment);
+    solution.exact = walked.complete;
+    return solution;
+  }
+
   Graph user_;
   std::shared_ptr<const MachineModel> machine_;
   Graph step_;
@@ -117,6 +147,8 @@ class Search {
   Transfers transfers_;
   CandidateLimits limits_;
   SolveOptions solve_;
+  std::string method_ = "elimination";
+  double alpha_ = 20;  // how steep a walk sees the landscape: worse by a part p is taken with exp(-alpha p)
   std::vector<Strategy> seeds_;
   std::vector<Choices> starts_;
   std::unique_ptr<CandidateMaker> maker_;

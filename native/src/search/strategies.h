@@ -33,6 +33,7 @@ class StrategyProblem {
   Choices assignment_of(const Strategy& strategy) const;
   Strategy strategy_of(const Choices& chosen) const;
   StrategyEstimate estimate(const Choices& chosen) const;
+  bool fits(const StrategyEstimate& estimate) const { return estimate.memory <= problem_.limits[kMemory]; }
   ChoiceSolution solve(const std::vector<Choices>& starts, const SolveOptions& options) const;
 
  private:
