@@ -109,13 +109,14 @@ LEGION_LINK = -Wl,--allow-shlib-undefined,--disable-new-dtags,--no-as-needed \
 
 $(STAMPS)/legion: tools/requirements/legion.txt $(STAMPS)/python
 	@echo "installing $< into $(VENV)"
-	@flock $(STAMPS) $(PY) -m pip install --quiet --disable-pip-version-check --no-deps -r $< && touch $@
+	@flock $(STAMPS) $(PY) -m pip install --quiet --disable-pip-version-check --no-deps $(addprefix -r ,$(filter %.txt,$^)) && touch $@
 
 # Environments of other packages, which must not come among those of .venv.
+.venv-legion/.installed: tools/requirements/mpi.txt
 .venv-%/.installed: tools/requirements/%.txt $(STAMPS)/python
-	@echo "installing $< into $(@D)"
+	@echo "installing $(filter %.txt,$^) into $(@D)"
 	@rm -rf $(@D) && $(PY) -m venv $(@D) && \
-	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -r $< && touch $@
+	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps $(addprefix -r ,$(filter %.txt,$^)) && touch $@
 
 # A make of its own, for two reasons: oneDNN is in place when its rules are read, and a bare `make -j` gets a bound
 # (a hundred compilers at once take more memory than most machines have).

@@ -7,6 +7,7 @@ The numbers are those of ranks_program.py, which one process runs with the engin
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -367,9 +368,27 @@ def test_a_rank_that_waits_says_so_and_can_be_interrupted(rank: int, tmp_path: P
     assert process.returncode != 0
 
 
-def test_many_starts(tmp_path: Path) -> None:
+def test_mpirun(tmp_path: Path) -> None:
+    """With the MPI of the machine, or the one that is installed beside Legion for this test."""
+    beside = ROOT / ".venv-legion/bin"
+    mpirun = shutil.which("mpirun", path=f"{beside}{os.pathsep}{os.environ['PATH']}")
+    if mpirun is None:
+        pytest.skip("there is no mpirun")
+    libraries = str(Path(mpirun).parent.parent / "lib")
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    program = script(
+        tmp_path, MODEL.replace("WIDTH", "3") + "print(rank(), ranks(), describe('runtime'))"
+    )
+    command = [mpirun, "-n", "2", "--oversubscribe", sys.executable, program]
+    done = run(command, 60, LD_LIBRARY_PATH=libraries, **as_root)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["0 2 started", "1 2 started"]
+
+
+@pytest.mark.parametrize("starts", [10, pytest.param(50, marks=pytest.mark.nightly)])
+def test_many_starts(starts: int, tmp_path: Path) -> None:
     text = MODEL.replace("WIDTH", "3")
-    for _ in range(10):
+    for _ in range(starts):
         done = run(launched(script(tmp_path, text)), 60)
         assert done.returncode == 0, done.stdout + done.stderr
 
