@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "check.h"
+#include "machines.h"
 #include "plans.h"
 #include "search/strategies.h"
 
@@ -10,41 +11,10 @@ namespace {
 
 using namespace plans;
 
-// Nodes of devices on a switch each, and the switches on one.
-MachineModel machine_of(int nodes, int per_node, double near, double far) {
-  const int n = nodes * per_node;
-  std::vector<Link> links;
-  for (int d = 0; d < n; ++d) {
-    links.push_back({d, n + d / per_node, 1e-6, near});
-    links.push_back({n + d / per_node, d, 1e-6, near});
-  }
-  for (int k = 0; k < nodes && nodes > 1; ++k) {
-    links.push_back({n + k, n + nodes, 5e-6, far});
-    links.push_back({n + nodes, n + k, 5e-6, far});
-  }
-  MachineModel model;
-  for (int d = 0; d < n; ++d) model.machine.devices.push_back({"gpu", 1, int64_t{40} << 30, d / per_node, -1});
-  model.rates.assign(static_cast<size_t>(n), {{{DType::float32, 1e14}}, 1.5e12, 5e-6});
-  model.network = Network(n, nodes + 1, std::move(links));
-  return model;
-}
-
-class Roof : public Costs {
- public:
-  double seconds(const OpCall& call, const Layouts&, int, int) const override {
-    double bytes = 0;
-    for (const auto* types : {&call.inputs, &call.outputs})
-      for (const TensorType& type : *types)
-        if (type.dtype != DType::opaque) bytes += static_cast<double>(type.bytes());
-    const OpDef& def = op_def(call.op);
-    return std::max((def.flops ? def.flops(call) : 0.0) / 1e14, bytes / 1.5e12) + 5e-6;
-  }
-};
-
 bool near(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b)); }
 
 TEST(transfers_in_closed_form) {
-  const MachineModel model = machine_of(1, 8, 1e11, 1e10);
+  const MachineModel model = machines::of(1, 8, 1e11, 1e10);
   const Transfers transfers(model);
   const TensorType type{DType::float32, {1024, 1024}};
   const double bytes = 4 << 20, latency = 2e-6;
@@ -60,7 +30,7 @@ TEST(transfers_in_closed_form) {
 }
 
 TEST(sums_go_first_within_nodes) {
-  const MachineModel model = machine_of(4, 8, 1e11, 1e10);
+  const MachineModel model = machines::of(4, 8, 1e11, 1e10);
   const Transfers transfers(model);
   const double bytes = 1 << 26;
   const Sharding all{0, {{ShardAxis::kPartial, 32, 1}}}, within{0, {{1, 4, 8}, {ShardAxis::kPartial, 8, 1}}},
@@ -95,7 +65,7 @@ Strategy data_parallel(const Graph& user, const CandidateMaker& maker, int devic
 Searched search(const Graph& user, const CompileSpec& spec, const MachineModel& model, size_t candidates = 240) {
   const Graph step = build_step(user, spec, training(), kernel_query());
   const Transfers transfers(model);
-  const Roof costs;
+  const machines::Roof costs;
   const CandidateMaker maker(user, step, model, costs, transfers, {.most = candidates});
   const Strategy seed = data_parallel(user, maker, static_cast<int>(model.machine.devices.size()));
   const StrategyProblem problem(user, maker, transfers, model, {seed});
@@ -128,7 +98,7 @@ Classifier blocks(int layers, int64_t batch, int64_t tokens, int64_t width) {
 TEST(searches_are_no_worse_than_what_they_start_from) {
   for (const int devices : {2, 4, 8}) {
     const Classifier model = blocks(2, 16, 64, 1024);
-    const Searched found = search(model.graph, model.spec, machine_of(1, devices, 1e11, 1e10));
+    const Searched found = search(model.graph, model.spec, machines::of(1, devices, 1e11, 1e10));
     CHECK(found.seconds <= found.data_parallel * (1 + 1e-12), found.seconds, found.data_parallel);
     CHECK(found.bound <= found.seconds * (1 + 1e-9), found.bound, found.seconds);
   }
@@ -137,7 +107,7 @@ TEST(searches_are_no_worse_than_what_they_start_from) {
 // Equal layers are solved once.
 TEST(searches_for_many_devices_and_layers) {
   const Classifier model = blocks(24, 64, 64, 1024);
-  const Searched found = search(model.graph, model.spec, machine_of(8, 4, 3e11, 2e11), 40);
+  const Searched found = search(model.graph, model.spec, machines::of(8, 4, 3e11, 2e11), 40);
   CHECK(found.seconds <= found.data_parallel * (1 + 1e-12), found.seconds, found.data_parallel);
   CHECK(found.bound <= found.seconds * (1 + 1e-9), found.bound, found.seconds);
 }
