@@ -109,7 +109,7 @@ LEGION_LINK = -Wl,--allow-shlib-undefined,--disable-new-dtags,--no-as-needed \
 
 $(STAMPS)/legion: tools/requirements/legion.txt $(STAMPS)/python
 	@echo "installing $< into $(VENV)"
-	@flock $(STAMPS) $(PY) -m pip install --quiet --disable-pip-version-check --no-deps $(addprefix -r ,$(filter %.txt,$^)) && touch $@
+	@flock $(STAMPS) $(PY) -m pip install --quiet --disable-pip-version-check --no-deps -r $< && touch $@
 
 # Environments of other packages, which must not come among those of .venv.
 .venv-legion/.installed: tools/requirements/mpi.txt

@@ -6,6 +6,10 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flexflow.core import MachineModel
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -28,13 +32,7 @@ def main(arguments: Sequence[str]) -> int:
             print(f"{name:<12} {about}")
         return 0
     try:
-        if options.machine in MachineModel.names() or not os.path.exists(options.machine):
-            nodes = 1 if options.nodes is None else options.nodes
-            machine = MachineModel.load(options.machine, nodes)
-        elif options.nodes is not None:
-            raise ValueError(f"--nodes: {options.machine} is a file, which says that itself")
-        else:
-            machine = MachineModel.read(options.machine)
+        machine = machine_named(options.machine, options.nodes)
         print(machine.describe())
         if options.write is not None:
             machine.write(options.write)
@@ -42,3 +40,19 @@ def main(arguments: Sequence[str]) -> int:
         print(f"flexflow machines: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def machine_named(where: str, nodes: int | None) -> MachineModel:
+    """The ready-made machine of that name with so many nodes (None: 1), or that of a file.
+
+    Raises:
+        ValueError: there is none, a number of nodes is given for a file, or the file makes no
+            sense. OSError: it cannot be read.
+    """
+    from flexflow.core import MachineModel
+
+    if where in MachineModel.names() or not os.path.exists(where):
+        return MachineModel.load(where, 1 if nodes is None else nodes)
+    if nodes is not None:
+        raise ValueError(f"--nodes: {where} is a file, which says that itself")
+    return MachineModel.read(where)

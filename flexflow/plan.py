@@ -6,17 +6,17 @@ import argparse
 import inspect
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from flexflow.core import FFModel, MachineModel
+from flexflow.machines import machine_named
 
 
 def main(arguments: Sequence[str]) -> int:
     """Search a strategy, print what it brings, and write it; the exit status."""
-    from flexflow.core import FlexFlowError, search
+    from flexflow.core import FFModel, FlexFlowError, search
 
     parser = argparse.ArgumentParser(
         "python -m flexflow plan",
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("model", help="MODULE:FUNCTION, which returns a compiled FFModel")
     parser.add_argument("--machine", required=True, help="a ready-made machine's name, or a file")
-    parser.add_argument("--nodes", type=int, default=1, help="of a ready-made machine; default: 1")
+    parser.add_argument("--nodes", type=int, help="of a ready-made machine; default: 1")
     parser.add_argument("--batch", type=int, help="what the function is given as batch_size")
     parser.add_argument(
         "--seconds", type=float, default=10.0, help="that the search may take; default: 10"
@@ -35,50 +35,41 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--strategy", metavar="FILE", help="write the strategy, as JSON")
     options = parser.parse_args(arguments)
     try:
-        model = _model(options.model, options.batch)
-        machine = _machine(options.machine, options.nodes)
-        print(machine.describe().splitlines()[0])
+        build = _builder(options.model, options.batch)
+        machine = machine_named(options.machine, options.nodes)
+    except (ImportError, OSError, TypeError, ValueError) as error:
+        return _failed(error)
+    model = build()  # what is wrong in there is told with its lines
+    if not isinstance(model, FFModel):
+        came = type(model).__name__
+        return _failed(f"{options.model} returned {came}, expected a compiled FFModel")
+    print(machine.describe().splitlines()[0])
+    try:
         found = search(model, machine, seconds=options.seconds, seed=options.seed)
         print(found)
         if options.strategy:
             found.strategy.save(options.strategy)
             print(f"strategy written to {options.strategy}")
-    except (
-        AttributeError,
-        FlexFlowError,
-        ImportError,
-        MemoryError,
-        OSError,
-        TypeError,
-        ValueError,
-    ) as error:
-        print(f"flexflow plan: {error}", file=sys.stderr)
-        return 1
+    except (FlexFlowError, MemoryError, OSError, ValueError) as error:
+        return _failed(error)
     return 0
 
 
-def _model(where: str, batch: int | None) -> FFModel:
-    from flexflow.core import FFModel
+def _failed(why: object) -> int:
+    print(f"flexflow plan: {why}", file=sys.stderr)
+    return 1
 
+
+def _builder(where: str, batch: int | None) -> Callable[[], Any]:
     module, colon, function = where.partition(":")
     if not colon:
         raise ValueError(f"{where}: expected MODULE:FUNCTION")
     sys.path.insert(0, os.getcwd())
-    build = getattr(import_module(module), function)
+    build = getattr(import_module(module), function, None)
+    if not callable(build):
+        raise ValueError(f"{where}: {module} has no function {function!r}")
     if batch is None:
-        model = build()
-    elif "batch_size" in inspect.signature(build).parameters:
-        model = build(batch_size=batch)
-    else:
+        return build
+    if "batch_size" not in inspect.signature(build).parameters:
         raise TypeError(f"{where}: --batch is for a function with an argument batch_size")
-    if not isinstance(model, FFModel):
-        raise TypeError(f"{where}: returned {type(model).__name__}, expected a compiled FFModel")
-    return model
-
-
-def _machine(name: str, nodes: int) -> MachineModel:
-    from flexflow.core import MachineModel
-
-    if name not in MachineModel.names() and os.path.exists(name):
-        return MachineModel.read(name)
-    return MachineModel.load(name, nodes)
+    return partial(build, batch_size=batch)

@@ -18,7 +18,7 @@ from flexflow.core.guard import did_you_mean
 from flexflow.core.machine import RUNTIMES, Machine, machine_of
 from flexflow.core.ranks import rank, ranks
 
-# Read by the search for a strategy, which this version lacks; strategies in files are taken.
+# Of the search for a strategy, which takes arguments instead; strategies in files are taken.
 _SEARCH = frozenset(
     field
     for field, _ in FLAGS.values()
@@ -244,8 +244,8 @@ class FFConfig:
         useless = sorted(self._given & _SEARCH)
         if useless:
             _warn_once(
-                f"FFConfig: {', '.join(useless)}: without effect, since this version does not "
-                "search for a strategy"
+                f"FFConfig: {', '.join(useless)}: without effect, since the search for a "
+                "strategy takes arguments instead: see flexflow.core.search"
             )
 
     # ---- the machine ----

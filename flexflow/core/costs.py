@@ -6,13 +6,12 @@ import hashlib
 import json
 import math
 import os
-import tempfile
 import warnings
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from flexflow.core._lib import call, describe, text
+from flexflow.core.files import replacing
 
 FORMAT, VERSION = "flexflow costs", 1
 _read: set[Path] = set()  # files that this process has read
@@ -46,7 +45,8 @@ def keep_costs() -> None:
     values = {"format": FORMAT, "version": VERSION, **_made_by(), "seconds": seconds}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, json.dumps(values, indent=1))
+        with replacing(path) as file:
+            file.write(json.dumps(values, indent=1).encode())
     except OSError as error:
         warnings.warn(f"measured costs are not kept in {path}: {error}", stacklevel=2)
 
@@ -91,16 +91,3 @@ def _checked(values: Any) -> dict[str, float]:
 
 def _is_cost(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value) and value >= 0
-
-
-def _replace(path: Path, content: str) -> None:
-    """Write a file that others see whole or not at all."""
-    number, name = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".part")
-    try:
-        with os.fdopen(number, "w", encoding="utf-8") as file:
-            file.write(content)
-        os.replace(name, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(name)
-        raise

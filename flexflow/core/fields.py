@@ -48,10 +48,7 @@ class Fields:
 
     def positive(self, name: str, fallback: float | None = None) -> float:
         """A finite number above 0."""
-        value = self.take(name, "a number above 0", fallback)
-        if real(value, self.at(name), 0) == 0:
-            raise ValueError(f"{self.at(name)}: got {shown(value)}, expected a number above 0")
-        return float(value)
+        return above_0(self.take(name, "a number above 0", fallback), self.at(name))
 
     def count(self, name: str, most: int, fallback: int | None = None) -> int:
         """An integer from 1 on."""
@@ -81,6 +78,14 @@ class Fields:
         if not isinstance(value, list):
             raise ValueError(f"{self.at(name)}: got {shown(value)}, expected a list")
         yield from ((f"{self.at(name)}[{n}]", item) for n, item in enumerate(value))
+
+
+def above_0(value: Any, path: str) -> float:
+    """A finite number above 0."""
+    number = real(value, path, 0)
+    if number == 0:
+        raise ValueError(f"{path}: got {shown(value)}, expected a number above 0")
+    return number
 
 
 def _listed(names: list[str]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from flexflow.core.checks import integer, real, shown
-from flexflow.core.fields import Fields
+from flexflow.core.fields import Fields, above_0
 from flexflow.core.topology import Link, Scope, Wiring, connect, group_name
 from flexflow.core.types import DTYPE_NAMES, DataType
 
@@ -116,7 +116,7 @@ def _kind(name: str, values: Any, path: str) -> Kind:
         if dtype not in _DTYPES:
             known = ", ".join(_DTYPES)
             raise ValueError(f"{path}.flops.{dtype}: unknown type; expected one of {known}")
-        flops[_DTYPES[dtype]] = _above_0(rate, f"{path}.flops.{dtype}")
+        flops[_DTYPES[dtype]] = above_0(rate, f"{path}.flops.{dtype}")
     if DataType.DT_FLOAT not in flops:
         raise ValueError(
             f"{path}.flops.float32 is missing; expected operations per second, which count for "
@@ -132,13 +132,6 @@ def _kind(name: str, values: Any, path: str) -> Kind:
         fields.number("launch", 0.0),
         fields.count("threads", 2**15, 1),
     )
-
-
-def _above_0(value: Any, path: str) -> float:
-    number = real(value, path, 0)
-    if number == 0:
-        raise ValueError(f"{path}: got {shown(value)}, expected a number above 0")
-    return number
 
 
 class _Node:

@@ -102,7 +102,8 @@ Searched search(const Graph& user, const CompileSpec& spec, const MachineModel& 
   const Choices first = problem.assignment_of(seed);
   SolveOptions options;
   options.budget.seconds = 5;
-  const ChoiceSolution solution = problem.solve({first}, options);
+  options.starts = {first};
+  const ChoiceSolution solution = problem.solve(options);
   return {problem.estimate(solution.assignment).seconds, solution.lower_bound, problem.estimate(first).seconds};
 }
 

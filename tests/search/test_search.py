@@ -3,10 +3,12 @@ what it finds computes what one device computes."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from machine_values import machine, wire
-from whole_models import MODELS, Build, dlrm, mlp, train, transformer
+from whole_models import MODELS, Build, mlp, train, transformer
 
 from flexflow.core import (
     FFConfig,
@@ -15,8 +17,12 @@ from flexflow.core import (
     LossType,
     MachineModel,
     SGDOptimizer,
+    Strategy,
     search,
 )
+from flexflow.core.placement import KINDS, indices_of
+from flexflow.core.search import _templates
+from flexflow.plan import main as plan
 
 
 def compiled(build: Build, batch: int = 8) -> FFModel:
@@ -100,11 +106,88 @@ def test_memory_is_kept() -> None:
 
 
 def test_kinds_that_are_not_to_be_split() -> None:
-    none = dict.fromkeys(("attribute", "parameter", "reduction"), False)
-    found = search(compiled(dlrm), box(4), kinds=none)
-    assert "parameter" not in str(found.strategy)
-    everything = search(compiled(dlrm), box(4))
-    assert everything.estimate.seconds <= found.estimate.seconds * (1 + 1e-9)
+    model, machine = linears(1024, 1024, 1024), box(4, far=1e7)
+    none = dict.fromkeys(KINDS, False)
+    only_templates = search(model, machine, kinds=none)
+    samples = search(model, machine, kinds={**none, "sample": True})
+    everything = search(model, machine)
+    assert everything.estimate.seconds <= samples.estimate.seconds * (1 + 1e-9)
+    assert samples.estimate.seconds <= only_templates.estimate.seconds * (1 + 1e-9)
+    templates = {
+        value
+        for options in _templates(model, 4).values()
+        for name, value in options.items()
+        if name.startswith("place:")
+    }
+    for found, allowed in ((only_templates, set()), (samples, {"sample"})):
+        for name, placement in found.strategy.rules:
+            (op,) = [op for op in model.get_layers().values() if op.name == name]
+            kind = {index.name: index.kind for index in indices_of(model, op)}
+            grid = zip(placement.splits.items(), placement.grid())
+            words = [f"{index}:{degree}:{stride}" for (index, degree), stride in grid]
+            said = " ".join([str(placement.start), *words])
+            assert said in templates or {kind[index] for index in placement.splits} <= allowed
+
+
+def commanded(folder: Path, *arguments: str) -> int:
+    """Run ``flexflow plan`` where there is a module of models."""
+    (folder / "models_to_plan.py").write_text(
+        "from flexflow.core import *\n"
+        "def build(batch_size=8):\n"
+        "    model = FFModel(FFConfig(batch_size=batch_size))\n"
+        "    model.dense(model.create_tensor([batch_size, 64]), 64)\n"
+        "    loss = LossType.LOSS_MEAN_SQUARED_ERROR_AVG_REDUCE\n"
+        "    model.compile(SGDOptimizer(model), loss)\n"
+        "    return model\n"
+        "def nothing(): return 3\n"
+        "def faulty(): return 1 / 0\n"
+    )
+    return plan([*arguments])
+
+
+def test_plan_writes_a_strategy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = ("models_to_plan:build", "--machine", "p3.8xlarge", "--batch", "64")
+    assert commanded(tmp_path, *arguments, "--strategy", "found.json") == 0
+    out = capsys.readouterr().out
+    assert out.startswith("p3.8xlarge: 1 node, 4 devices")
+    assert "data parallel" in out and "lower bound" in out
+    assert Strategy.load("found.json").devices == 4
+    box(4).write("box.json")
+    assert commanded(tmp_path, "models_to_plan:build", "--machine", "box.json") == 0
+    assert capsys.readouterr().out.startswith("test: 1 node, 4 devices")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("models_to_plan", "--machine", "cpu-box"), "expected MODULE:FUNCTION"),
+        (("models_to_plan:other", "--machine", "cpu-box"), "has no function 'other'"),
+        (("no_such_module:build", "--machine", "cpu-box"), "No module named 'no_such_module'"),
+        (("models_to_plan:nothing", "--machine", "cpu-box"), "returned int, expected a compiled"),
+        (("models_to_plan:nothing", "--machine", "cpu-box", "--batch", "2"), "argument batch_size"),
+        (("models_to_plan:build", "--machine", "cpu-bo"), "no machine is called 'cpu-bo'"),
+        (("models_to_plan:build", "--machine", "models_to_plan.py", "--nodes", "2"), "is a file"),
+    ],
+)
+def test_plan_tells_what_is_wrong(
+    arguments: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert commanded(tmp_path, *arguments) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_plan_shows_where_a_model_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ZeroDivisionError):
+        commanded(tmp_path, "models_to_plan:faulty", "--machine", "cpu-box")
 
 
 def test_bad_calls() -> None:

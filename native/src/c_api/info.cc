@@ -100,8 +100,7 @@ std::string describe(const std::string& what) {
     return op_text(op_def(what.substr(3))) + "kernels: " + join(kernel_devices(what.substr(3))) + "\n";
   bad_value("cannot describe \"", what,
             "\"; expected version, build, abi, options, engines, engine, runtime, ranks, devices, machine:ENGINE, cpu, "
-            "ops or "
-            "op:NAME");
+            "ops or op:NAME");
 }
 
 }  // namespace

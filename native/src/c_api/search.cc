@@ -6,6 +6,7 @@
 #include <sstream>
 #include <thread>
 
+#include "base/limits.h"
 #include "base/parallel.h"
 #include "c_api/model.h"
 #include "c_api/objects.h"
@@ -28,11 +29,14 @@ class Search {
     limits_.attribute = options.take("attribute", true);
     limits_.parameter = options.take("parameter", true);
     limits_.reduction = options.take("reduction", true);
-    limits_.most = static_cast<size_t>(options.take("most", static_cast<int64_t>(limits_.most)));
+    const int64_t most = options.take("most", static_cast<int64_t>(limits_.most));
     solve_.seed = static_cast<uint64_t>(options.take("seed", int64_t{0}));
     solve_.budget.seconds = options.take("seconds", 10.0);
     options.finish();
-    if (limits_.most < 1) bad_value("search: most is 0; expected at least one candidate for each op");
+    if (most < 1) bad_value("search: most is ", most, "; expected at least one candidate for each op");
+    if (!(solve_.budget.seconds >= 0))
+      bad_value("search: seconds is ", solve_.budget.seconds, "; expected a number of at least 0");
+    limits_.most = static_cast<size_t>(most);
     solve_.budget.stop = [this] { return stopped_.load(); };
   }
   Search(const Search&) = delete;
@@ -60,10 +64,14 @@ class Search {
   void stop() { stopped_ = true; }
 
   // -1: of the answer, else of what it started from.
-  StrategyEstimate estimate(int32_t which) const { return problem_->estimate(chosen(which)); }
+  StrategyEstimate estimate(int32_t which) const {
+    const Choices& choices = chosen(which);  // throws before there is a problem
+    return problem_->estimate(choices);
+  }
   std::string text(int32_t which) const {
     std::ostringstream out;
-    for (const auto& [op, placement] : problem_->strategy_of(chosen(which)).ops) {
+    const Choices& choices = chosen(which);
+    for (const auto& [op, placement] : problem_->strategy_of(choices).ops) {
       out << user_.node(op).name << "\t" << placement.start;
       for (const Split& split : placement.splits)
         out << " " << split.index << ":" << split.degree << ":" << split.stride;
@@ -85,19 +93,20 @@ class Search {
 
   const Choices& chosen(int32_t which) const {
     const ChoiceSolution& answer = solution();
-    if (which < -1 || which >= static_cast<int32_t>(starts_.size()))
-      bad_value("search: strategy ", which, "; expected -1 or one of the ", starts_.size(), " that it started from");
-    return which < 0 ? answer.assignment : starts_[static_cast<size_t>(which)];
+    if (which < -1 || which >= static_cast<int32_t>(solve_.starts.size()))
+      bad_value("search: strategy ", which, "; expected -1 or one of the ", solve_.starts.size(),
+                " that it started from");
+    return which < 0 ? answer.assignment : solve_.starts[static_cast<size_t>(which)];
   }
 
   void run() {
     std::exception_ptr error;
     try {
-      set_thread_count(usable_threads(static_cast<int>(std::max(1u, std::thread::hardware_concurrency()))));
+      set_thread_count(usable_threads(usable_cores()));
       maker_ = std::make_unique<CandidateMaker>(user_, step_, *machine_, costs_, transfers_, limits_);
       problem_ = std::make_unique<StrategyProblem>(user_, *maker_, transfers_, *machine_, seeds_);
-      for (const Strategy& seed : seeds_) starts_.push_back(problem_->assignment_of(seed));
-      solution_ = problem_->solve(starts_, solve_);
+      for (const Strategy& seed : seeds_) solve_.starts.push_back(problem_->assignment_of(seed));
+      solution_ = problem_->solve(solve_);
       if (!std::isfinite(solution_.cost))
         fail(ErrorKind::memory, "search: no strategy was found that leaves each of ", machine_->machine.devices.size(),
              " devices of ", machine_->name, " within its memory; take more devices, a smaller batch or more seconds");
@@ -118,7 +127,6 @@ class Search {
   CandidateLimits limits_;
   SolveOptions solve_;
   std::vector<Strategy> seeds_;
-  std::vector<Choices> starts_;
   std::unique_ptr<CandidateMaker> maker_;
   std::unique_ptr<StrategyProblem> problem_;
   ChoiceSolution solution_;

@@ -176,6 +176,9 @@ ff_status ff_simulation_read(ff_handle simulation, ff_simulated_device* devices,
   return guarded([&] {
     const auto object = simulation_of(simulation);
     const Simulated& result = object->result;
+    required(devices, "devices");
+    if (!object->links.empty()) required(links, "links");
+    if (!result.steps.empty()) required(stays, "stays");
     for (size_t d = 0; d < result.busy.size(); ++d)
       devices[d] = {result.busy[d], result.exposed[d], static_cast<int64_t>(result.memory[d])};
     for (size_t l = 0; l < object->links.size(); ++l)

@@ -99,6 +99,8 @@ class TaskedExecutable : public Executable {
 
  private:
   std::unique_ptr<LoadedTasks> load(unsigned sections) {
+    // The plan is the same everywhere, so its tasks are when the same sections of it are wanted.
+    if (is_spread(plan_->machine)) require_same(*runtime_, sections, "order of calls");
     TaskGraph graph = tasks_of(*plan_, sections);
     TaskProgram program;
     for (const Area& area : graph.areas) program.memories.push_back(memory_of(area));

@@ -161,12 +161,9 @@ std::vector<Placement> CandidateMaker::placements(NodeId op) const {
   return all;
 }
 
-double CandidateMaker::seconds(NodeId call, const Splitting& op, const Placement& placement) const {
-  const OpCall part = part_of_call(*step_splittings_[call], op, placement);
-  Layouts layouts;
-  layouts.inputs.resize(part.inputs.size());
-  layouts.outputs.resize(part.outputs.size());
-  return costs_.seconds(part, layouts, placement.start, machine_.machine.devices[placement.start].threads);
+double CandidateMaker::seconds(const OpCall& call, int device) const {
+  const Layouts dense{std::vector<Layout>(call.inputs.size()), std::vector<Layout>(call.outputs.size())};
+  return costs_.seconds(call, dense, device, machine_.machine.devices[device].threads);
 }
 
 Candidate CandidateMaker::priced(NodeId op, Placement placement) const {
@@ -174,36 +171,29 @@ Candidate CandidateMaker::priced(NodeId op, Placement placement) const {
   const Group& group = groups_[op];
   Candidate candidate;
   for (const NodeId call : group.calls) {
-    candidate.compute += seconds(call, splitting, placement);
-    if (step_.node(call).section != Section::forward) continue;
     const OpCall part = part_of_call(*step_splittings_[call], splitting, placement);
+    candidate.compute += seconds(part, placement.start);
+    if (step_.node(call).section != Section::forward) continue;
     for (const TensorType& output : part.outputs) candidate.memory += bytes_of(output);
   }
+  std::map<NodeId, Shape> parts;  // of weights
   for (const auto& [weight, operand] : group.weights) {
     const TensorType& type = user_.node(weight).outputs[0];
     const Sharding lies = sharding_of(splitting, placement, {false, operand});
-    const double bytes = bytes_of({type.dtype, part_shape(lies, type.shape)});
+    const double bytes = bytes_of({type.dtype, parts[weight] = part_shape(lies, type.shape)});
     candidate.memory += bytes;
     if (!trains_ || !user_.node(weight).trainable) continue;
     candidate.memory += bytes;
     candidate.sync += transfers_.all_reduce(bytes, dual(lies));
   }
   for (const NodeId update : group.updates) {
-    const NodeId weight = step_.node(step_.node(update).inputs[0].node).origin;
-    const auto it = std::find_if(group.weights.begin(), group.weights.end(),
-                                 [&](const auto& owned) { return owned.first == weight; });
-    const TensorType& type = user_.node(weight).outputs[0];
-    const Sharding lies = sharding_of(splitting, placement, {false, it->second});
     OpCall call = step_splittings_[update]->call();
+    const Shape whole = call.inputs[0].shape;
     for (auto* types : {&call.inputs, &call.outputs})
-      for (TensorType& each : *types)
-        if (each.shape == type.shape) each.shape = part_shape(lies, type.shape);
+      for (TensorType& type : *types)
+        if (type.shape == whole) type.shape = parts.at(step_.node(step_.node(update).inputs[0].node).origin);
     for (size_t k = 4; k < call.inputs.size(); ++k) candidate.memory += bytes_of(call.inputs[k]);
-    Layouts layouts;
-    layouts.inputs.resize(call.inputs.size());
-    layouts.outputs.resize(call.outputs.size());
-    candidate.compute +=
-        costs_.seconds(call, layouts, placement.start, machine_.machine.devices[placement.start].threads);
+    candidate.compute += seconds(call, placement.start);
   }
   candidate.placement = std::move(placement);
   return candidate;

@@ -53,7 +53,7 @@ class CandidateMaker {
   std::string description(NodeId op) const;
   std::vector<Placement> placements(NodeId op) const;
   Candidate priced(NodeId op, Placement placement) const;
-  double seconds(NodeId call, const Splitting& op, const Placement& placement) const;
+  double seconds(const OpCall& call, int device) const;
 
   const Graph& user_;
   const Graph& step_;

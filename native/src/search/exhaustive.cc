@@ -58,18 +58,13 @@ class Branching {
     }
     for (chosen_[v] = 0; chosen_[v] < problem_.candidates(v); ++chosen_[v]) {
       std::vector<double> sums = totals;
-      add(sums, problem_.variables()[v].table, 0, chosen_[v]);
-      for (const ChoiceProblem::Edge& edge : ends_at_[v]) add(sums, edge.table, chosen_[edge.from], chosen_[edge.to]);
+      add_costs(sums, problem_.tables()[problem_.variables()[v].table], 0, chosen_[v]);
+      for (const ChoiceProblem::Edge& edge : ends_at_[v])
+        add_costs(sums, problem_.tables()[edge.table], chosen_[edge.from], chosen_[edge.to]);
       if (hopeless(v + 1, sums)) continue;
       if (!descend(v + 1, sums)) return false;
     }
     return true;
-  }
-
-  void add(std::vector<double>& sums, int table, int row, int column) const {
-    const ChoiceTable& costs = problem_.tables()[table];
-    for (size_t r = 0; r < sums.size(); ++r)
-      if (!costs.values[r].empty()) sums[r] += costs.values[r][static_cast<size_t>(row) * costs.columns + column];
   }
 
   // With a margin for rounding: nothing is left out that might be the best.

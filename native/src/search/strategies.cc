@@ -4,6 +4,7 @@
 #include <map>
 #include <tuple>
 
+#include "base/error.h"
 #include "base/parallel.h"
 
 namespace ff {
@@ -129,20 +130,18 @@ Choices StrategyProblem::assignment_of(const Strategy& strategy) const {
     if (const auto it = strategy.ops.find(op); it != strategy.ops.end()) {
       const auto at = std::find_if(candidates.begin(), candidates.end(),
                                    [&](const Candidate& candidate) { return candidate.placement == it->second; });
-      chosen[v] = at == candidates.end() ? 0 : static_cast<int>(at - candidates.begin());
+      FF_CHECK(at != candidates.end(), user_.node(op).name, ": its placement is of no seed");
+      chosen[v] = static_cast<int>(at - candidates.begin());
       continue;
     }
-    // What it adds to what is chosen before it.
     double least = std::numeric_limits<double>::infinity();
     for (size_t c = 0; c < candidates.size(); ++c) {
-      Choices tried = chosen;
-      tried[v] = static_cast<int>(c);
       double cost = candidates[c].compute + candidates[c].sync;
       for (const int e : problem_.edges_of(static_cast<int>(v))) {
         const ChoiceProblem::Edge& edge = problem_.edges()[e];
         if (edge.to != static_cast<int>(v)) continue;
         const ChoiceTable& table = problem_.tables()[edge.table];
-        cost += table.values[kCompute][static_cast<size_t>(tried[edge.from]) * table.columns + c];
+        cost += table.values[kCompute][static_cast<size_t>(chosen[edge.from]) * table.columns + c];
       }
       if (cost < least) least = cost, chosen[v] = static_cast<int>(c);
     }
@@ -164,10 +163,8 @@ StrategyEstimate StrategyProblem::estimate(const Choices& chosen) const {
   return estimate;
 }
 
-ChoiceSolution StrategyProblem::solve(const std::vector<Choices>& starts, const SolveOptions& options) const {
-  SolveOptions all = options;
-  all.starts.insert(all.starts.end(), starts.begin(), starts.end());
-  return machine_.overlap ? minimise_larger(problem_, {1, 0, 0}, {0, 1, 0}, all) : ff::solve(problem_, all);
+ChoiceSolution StrategyProblem::solve(const SolveOptions& options) const {
+  return machine_.overlap ? minimise_larger(problem_, {1, 0, 0}, {0, 1, 0}, options) : ff::solve(problem_, options);
 }
 
 }  // namespace ff

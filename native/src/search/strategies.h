@@ -28,12 +28,11 @@ class StrategyProblem {
   const Candidates& candidates(int variable) const { return *candidates_[variable]; }
   const std::vector<NodeId>& ops() const { return maker_.ops(); }
 
-  // The candidates of a strategy, if it names every op; otherwise the first ones of ops that it does not name follow
-  // what they read.
+  // Of a seed. An op that it does not name gets what is cheapest beside those that it reads.
   Choices assignment_of(const Strategy& strategy) const;
   Strategy strategy_of(const Choices& chosen) const;
   StrategyEstimate estimate(const Choices& chosen) const;
-  ChoiceSolution solve(const std::vector<Choices>& starts, const SolveOptions& options) const;
+  ChoiceSolution solve(const SolveOptions& options) const;
 
  private:
   enum Resource { kCompute, kSync, kMemory, kResources };

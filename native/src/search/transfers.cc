@@ -92,6 +92,33 @@ class Placed {
   std::vector<std::vector<Cut>> cuts_;
 };
 
+// A part of what a device wants: how far from the first one its holder is, how many elements are wanted of it, and
+// whether the device has it itself.
+struct Wanted {
+  int offset;
+  double elements;
+  bool here;
+};
+
+void find_wanted(const Placed& have, const Placed& want, int device, std::vector<Wanted>& parts) {
+  std::vector<size_t> wants, has;
+  parts.clear();
+  if (!want.find(device, wants)) return;
+  parts.push_back({0, 1, have.find(device, has)});
+  std::vector<Wanted> next;
+  for (size_t d = 0; d < wants.size(); ++d) {
+    next.clear();
+    const Cut& cut = want.cuts(d)[wants[d]];
+    const std::vector<Cut>& cuts = have.cuts(d);
+    for (size_t c = 0; c < cuts.size(); ++c)
+      if (const int64_t both = common(cuts[c], cut); both > 0)
+        for (const Wanted& part : parts)
+          next.push_back(
+              {part.offset + cuts[c].offset, part.elements * static_cast<double>(both), part.here && has[d] == c});
+    std::swap(parts, next);
+  }
+}
+
 double rounds(size_t members) { return members > 1 ? std::ceil(std::log2(static_cast<double>(members))) : 0; }
 
 }  // namespace
@@ -158,40 +185,8 @@ double Transfers::reshard(const TensorType& type, const Sharding& from, const Sh
   return known_[key] = seconds;
 }
 
-namespace {
-
-// A part of what a device wants: how far from the first one its holder is, how many elements are wanted of it, and
-// whether the device has it itself.
-struct Wanted {
-  int offset;
-  double elements;
-  bool here;
-};
-
-void find_wanted(const Placed& have, const Placed& want, int device, std::vector<Wanted>& parts) {
-  std::vector<size_t> wants, has;
-  parts.clear();
-  if (!want.find(device, wants)) return;
-  parts.push_back({0, 1, have.find(device, has)});
-  std::vector<Wanted> next;
-  for (size_t d = 0; d < wants.size(); ++d) {
-    next.clear();
-    const Cut& cut = want.cuts(d)[wants[d]];
-    const std::vector<Cut>& cuts = have.cuts(d);
-    for (size_t c = 0; c < cuts.size(); ++c)
-      if (const int64_t both = common(cuts[c], cut); both > 0)
-        for (const Wanted& part : parts)
-          next.push_back(
-              {part.offset + cuts[c].offset, part.elements * static_cast<double>(both), part.here && has[d] == c});
-    std::swap(parts, next);
-  }
-}
-
-}  // namespace
-
 double Transfers::gather(const TensorType& type, const Sharding& from, const Sharding& to) const {
   const Placed have(from, type.shape), want(to, type.shape);
-  const auto node_of = [&](int device) { return model_.machine.devices[device].node; };
   const auto element = static_cast<double>(size_of(type.dtype));
   std::vector<Wanted> parts;
   std::vector<int> brought(model_.machine.devices.size());
@@ -227,7 +222,6 @@ double Transfers::reduce(double bytes, const Sharding& sharding) const {
   const std::vector<ShardAxis> group = axes_of(sharding, ShardAxis::kPartial);
   Sharding heads = sharding;
   std::erase_if(heads.axes, [](const ShardAxis& axis) { return axis.dim == ShardAxis::kPartial; });
-  const auto node_of = [&](int device) { return model_.machine.devices[device].node; };
   const std::set<int> looked_at = {0, static_cast<int>(nodes_.size()) - 1};
   Load local(model_.network), far(model_.network);
   double near_rounds = 0, far_rounds = 0;
@@ -249,6 +243,8 @@ double Transfers::reduce(double bytes, const Sharding& sharding) const {
   }
   return local.seconds(near_rounds) + far.seconds(far_rounds);
 }
+
+int Transfers::node_of(int device) const { return model_.machine.devices[device].node; }
 
 double Transfers::all_reduce(double bytes, const Sharding& terms) const {
   if (terms.degree(ShardAxis::kPartial) == 1) return 0;

@@ -28,6 +28,7 @@ class Transfers {
   class Load;
   using Key = std::tuple<Shape, DType, Sharding, Sharding>;
 
+  int node_of(int device) const;
   double gather(const TensorType& type, const Sharding& from, const Sharding& to) const;
   double reduce(double bytes, const Sharding& sharding) const;
 

@@ -207,7 +207,7 @@ void Program::make_regions(const Machine& machine) {
     for (const Piece& piece : launch.pieces) pieces[piece.memory].ranges.push_back(piece.range);
   for (size_t d = 0; d < turns_.size(); ++d)
     pieces.push_back({machine.is_here(static_cast<int>(d)) ? &turns_[d] : nullptr, 1, {Range(0, 0)}});
-  regions_ = std::make_unique<Regions>(std::move(pieces));
+  regions_ = std::make_unique<Regions>(pieces);
 }
 
 void Program::make_launcher(Launch& launch, const Machine& machine) {
